@@ -198,7 +198,8 @@ def _by_heartbeats(
         for node, fields in known["nodes"].items()
     }
     agents = set(task_vars.get("groups", {}).get(inventory_source.NODES_GROUP, ()))
-    status = HeartbeatStatus(hosts, agents, found, known["refused"], time.time())
+    members, silent = known.get("members", 0), known.get("silent_members", {})
+    status = HeartbeatStatus(hosts, agents, found, known["refused"], time.time(), members, silent)
     made = origin.origin(_TITLE, task_vars, "heartbeats in the datastore, which agents write every 10 seconds")
     return _Status(
         status.problems,

@@ -71,6 +71,7 @@ class LookupModule(LookupBase):
                 given_inventory.check_hosts(known, groups)
                 if not anywhere:
                     given_inventory.check_limit(known, groups)
+                given_inventory.check_variables(self._loader, known)
             except FleetError as error:
                 raise AnsibleError(str(error)) from None
         return names if anywhere else [name for name in names if name in (known.get("groups") or {})] or names

@@ -51,6 +51,16 @@ version:
   returned: success
   type: str
   sample: 3.5.16
+members:
+  description: Number of members of the etcd cluster that the inventory has.
+  returned: success
+  type: int
+  sample: 3
+silent_members:
+  description: Why members do not answer, by their addresses; V({}) if all do.
+  returned: success
+  type: dict
+  sample: {"https://10.10.1.13:2379": connection refused}
 nodes:
   description:
     - The last heartbeat of each node, by its name. V(age) is in seconds, V(written) is a time of the node's own clock.

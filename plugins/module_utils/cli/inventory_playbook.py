@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -27,6 +28,8 @@ _PROGRAM = "ansible-playbook"
 _STRICT = "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED"
 #: The beginning of Ansible's error then, which has no remedy.
 _NOT_PARSED = "Completely failed to parse inventory source"
+#: Where the playbook's lookup says what is wrong with the inventory.
+_LOOKUP = re.compile(r"fleet_hosts' failed: (.*?)\n?Origin: ", re.DOTALL)
 _REMEDY = "Put hosts and groups there as Ansible reads them, or take it out of the inventory."
 #: What Ansible says if it cannot decrypt a file of the inventory: without a password, and with none that fits.
 _NOT_DECRYPTED = ("no vault secrets found", "no vault secrets were found that could decrypt")
@@ -87,6 +90,9 @@ def _no_answer(done: subprocess.CompletedProcess[bytes], vault_password: str) ->
             f"a file of the inventory is encrypted by ansible-vault, and {which}. Name the file that has it: "
             "--vault-password-file FILE."
         )
+    by_lookup = _LOOKUP.search(said)
+    if by_lookup:
+        return NoVerdict(by_lookup.group(1).strip())
     remedy = f"\n{_REMEDY}" if _NOT_PARSED in said else ""
     return NoVerdict(f"{_PROGRAM} could not ask the inventory:\n{said}{remedy}")
 

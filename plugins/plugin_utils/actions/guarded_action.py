@@ -58,7 +58,9 @@ class GuardedAction(ActionBase):
             self.check(task_vars)
             with controller_variables.without_facts():
                 hostvars = controller_variables.of_hosts(task_vars, self._task)
-                return {**result, **self.act({**task_vars, "hostvars": hostvars})}
+                result = {**result, **self.act({**task_vars, "hostvars": hostvars})}
+                # A run that fails here changes nothing of what it predicts.
+                return {**result, "changed": False} if result.get("failed") and self._task.check_mode else result
         except FleetError as error:
             return {**result, "failed": True, "msg": str(error)}
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import gateway
@@ -69,6 +70,30 @@ def ask(datastore: FleetDatastore, credentials: Credentials, talk: t.Callable[[E
         raise DatastoreRefused(str(error)) from None
     except (EtcdError, Unreachable) as error:
         raise DatastoreAway(str(error)) from None
+
+
+def silent_members(datastore: FleetDatastore, credentials: Credentials) -> dict[str, str]:
+    """Return the reason for each member of `datastore.endpoints` that does not answer or has no leader, by its URL.
+
+    All are asked at once, for at most 5 seconds. Raise DatastoreSettingsError for unusable files of TLS.
+    """
+
+    async def reason(url: str) -> str:
+        client = connect(dataclasses.replace(datastore, endpoints=(url,)), credentials)
+        try:
+            status = await client.status()
+        except Unreachable as error:
+            return "; ".join(error.reasons.values())
+        except EtcdError as error:
+            return str(error)
+        finally:
+            await client.close()
+        return "" if status.leader else "it has no leader"
+
+    async def run() -> list[str]:
+        return await asyncio.gather(*map(reason, datastore.endpoints))
+
+    return {url: why for url, why in zip(datastore.endpoints, asyncio.run(run())) if why}
 
 
 def connect(datastore: FleetDatastore, credentials: Credentials) -> EtcdClient:

@@ -15,6 +15,7 @@ from ansible.inventory.manager import IGNORED
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 from ..lines.shown_path import shown_path
+from . import yaml_files
 
 #: Ansible reads this file if neither the command line nor its settings name an inventory.
 _DEFAULT = "/etc/ansible/hosts"
@@ -36,7 +37,12 @@ def check_hosts(variables: t.Mapping[str, t.Any], groups: t.Sequence[str]) -> No
             )
         _check_exists(source)
         _check_no_list(source)
-    _check_groups(variables.get("groups") or {}, ", ".join(map(_shown, sources)) or None, groups)
+    _check_groups(variables.get("groups") or {}, ", ".join(map(_shown, sources)) or None, groups, sources)
+
+
+def check_variables(loader: t.Any, variables: t.Mapping[str, t.Any]) -> None:
+    """Raise FleetError if a file of variables beside the inventory is not YAML, with its line. See yaml_files."""
+    yaml_files.check_variables(loader, variables, _sources(variables))
 
 
 def check_limit(variables: t.Mapping[str, t.Any], groups: t.Sequence[str]) -> None:
@@ -67,6 +73,7 @@ def check_parsed(task_vars: t.Mapping[str, t.Any]) -> None:
         _check_exists(source)
         for path in files(source):
             if path not in parsed:
+                _check_yaml([path])
                 raise FleetError(
                     "inventory",
                     _shown(path),
@@ -81,6 +88,15 @@ def _sources(variables: t.Mapping[str, t.Any]) -> list[str]:
 
 def _shown(source: str) -> str:
     return source if "," in source else shown_path(source)
+
+
+def _check_yaml(sources: t.Sequence[str]) -> None:
+    """Raise FleetError if a file of these sources is not YAML although its name says so."""
+    for source in sources:
+        for path in files(source) if os.path.exists(source) else ():
+            error = yaml_files.not_yaml(path) if path.endswith((".yml", ".yaml", ".json")) else None
+            if error is not None:
+                raise error
 
 
 def _check_exists(source: str) -> None:
@@ -104,11 +120,15 @@ def _check_no_list(source: str) -> None:
 
 
 def _check_groups(
-    members: t.Mapping[str, t.Collection[t.Any]], given: t.Optional[str], groups: t.Sequence[str]
+    members: t.Mapping[str, t.Collection[t.Any]],
+    given: t.Optional[str],
+    groups: t.Sequence[str],
+    sources: t.Sequence[str],
 ) -> None:
     """Raise FleetError if no group of `groups` has a host. `members` are all groups, `given` is the inventory."""
     # A file that Ansible gives up half-way leaves hosts in groups, but none in all: no play has them.
     if not members.get("all"):
+        _check_yaml(sources)
         raise FleetError(
             "inventory",
             given,

@@ -39,10 +39,11 @@ NOTHING = (
     "has no hosts: Ansible found none there. Correct what Ansible's warnings above say about it, and put the hosts "
     "that route for workloads into group calico_nodes."
 )
+NO_YAML = "document is not YAML: expected ',' or '}', but got '<stream end>'. Correct it."
 NONE_OF_OURS = "has no host in group calico_nodes or calico_rr"
 #: {names of the inventories, separated by spaces, or by a comma in one -i: what is said about them}
 REFUSED = {
-    "broken.yml": f"FOLDER/broken.yml {NOTHING}",
+    "broken.yml": f"FOLDER/broken.yml:2: {NO_YAML}",
     "empty": f"FOLDER/empty {NOTHING}",
     "half.yml": f"FOLDER/half.yml {NOTHING}",
     "itself.yml": f"FOLDER/itself.yml {NOTHING}",
@@ -119,10 +120,8 @@ def test_no_playbook_is_green_if_a_part_is_not_parsed(playbook: str, folder: pat
     assert done.returncode == 2, said(done, folder)
     assert "[WARNING]: Unable to parse FOLDER/both/broken.yml as an inventory source" in said(done, folder)
     assert "Failed to parse inventory with 'yaml' plugin: YAML parsing failed" in said(done, folder)
-    assert (
-        "inventory FOLDER/both/broken.yml was parsed by no plugin of Ansible, so its hosts and groups are missing. "
-        "Correct what Ansible's warnings say about it, or take it out of the inventory."
-    ) in said(done, folder)
+    assert "FOLDER/both/broken.yml:2" in said(done, folder)
+    assert NO_YAML.replace(" Correct it.", "") in said(done, folder)
     assert "changed=0" in done.stdout
 
 
@@ -134,7 +133,37 @@ def test_validate_is_red(given: str, options: t.Sequence[str], folder: pathlib.P
     ]
     done = run(ROOT / "playbooks" / "validate.yml", *sources, *options)
     assert done.returncode == 4
-    assert f"fleet_hosts' failed: inventory {REFUSED[given]} Origin: " in said(done, folder)
+    what = "" if given == "broken.yml" else "inventory "
+    assert f"fleet_hosts' failed: {what}{REFUSED[given]} Origin: " in said(done, folder)
+
+
+@pytest.mark.parametrize("playbook", ["validate.yml", "site.yml"])
+@pytest.mark.parametrize("file", ["group_vars/all.yml", "group_vars/calico_nodes/more.yaml", "host_vars/node1"])
+def test_variables_that_are_not_yaml_are_named_with_file_and_line(
+    playbook: str, file: str, folder: pathlib.Path
+) -> None:
+    """So is the file that calicoctl's command about the inventory cannot read."""
+    (folder / file).parent.mkdir(parents=True)
+    (folder / file).write_text("calico_underlay_mtu: 1500\ncalico_policies: [\n  - {\n")
+    refusal = f"FOLDER/{file}:3: document is not YAML: expected the node content, but found '-'. Correct it."
+    done = run(ROOT / "playbooks" / playbook, "-i", folder / "good.yml")
+    assert done.returncode == 4
+    assert f"fleet_hosts' failed: {refusal} Origin: " in said(done, folder)
+    if playbook == "validate.yml":
+        command = [ROOT / "bin" / "calicoctl", "validate", "-i", folder / "good.yml"]
+        told = subprocess.run(
+            command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert said(told, folder) == f"calicoctl: {refusal}"
+
+
+def test_variables_in_a_vault_are_not_taken_for_broken(folder: pathlib.Path) -> None:
+    (folder / "group_vars").mkdir()
+    (folder / "group_vars" / "all.yml").write_text("$ANSIBLE_VAULT;1.1;AES256\n3030\n")
+    done = run(ROOT / "playbooks" / "validate.yml", "-i", folder / "good.yml")
+    assert done.returncode != 0
+    assert "is not YAML" not in said(done, folder)
+    assert "vault" in said(done, folder)
 
 
 def test_validate_is_green_on_the_inventory_that_these_differ_from(folder: pathlib.Path) -> None:

@@ -217,3 +217,23 @@ def test_paths_that_are_down() -> None:
     ]
     old = {**found, "node2": dataclasses.replace(found["node2"], written=NOW - 200)}
     assert not any("pool web" in line for line in HeartbeatStatus(["node1", "node2"], AGENTS, old, {}, NOW).lines())
+
+
+def test_members_of_etcd_that_do_not_answer_are_named() -> None:
+    """A cluster that lacks one of three members works, and is not good."""
+    hosts = ["node1", "rr1"]
+    silent = {"https://10.10.1.13:2379": "connection refused"}
+    status = HeartbeatStatus(hosts, AGENTS, HEARTBEATS, REFUSED, NOW, 3, silent)
+    problem = (
+        "etcd: member https://10.10.1.13:2379 does not answer: connection refused. playbooks/etcd_status.yml asks its "
+        "host."
+    )
+    assert status.problems == [problem]
+    assert status.lines()[-2:] == [
+        f"! {problem}",
+        "degraded  2/2 nodes · 11/11 sessions Established, counted at both ends · 41 workloads · paths not asked · "
+        "2/3 members of etcd answer  (by heartbeats)",
+    ]
+    whole = HeartbeatStatus(hosts, AGENTS, HEARTBEATS, REFUSED, NOW, 3)
+    assert whole.problems == []
+    assert whole.verdict.startswith("good") and "3/3 members of etcd answer" in whole.verdict

@@ -21,7 +21,8 @@ class HeartbeatStatus:
     """The status of `hosts` by their heartbeats.
 
     `agents` are the hosts with an agent. `found` has heartbeats by node, `refused` the reason for each that cannot be
-    read. `now` is in seconds since 1970.
+    read. `now` is in seconds since 1970. `members` is the number of members of the etcd cluster, 0 if they were not
+    asked, and `silent_members` has the reason for each that does not answer.
     """
 
     hosts: t.Sequence[str]
@@ -29,6 +30,8 @@ class HeartbeatStatus:
     found: t.Mapping[str, Heartbeat]
     refused: t.Mapping[str, str]
     now: float
+    members: int = 0
+    silent_members: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def lines(self, gaps: t.Sequence[Untried] = ()) -> list[str]:
         """Return the table, a line for each problem, one about paths that no run tries, if any, and one for the fleet.
@@ -65,7 +68,10 @@ class HeartbeatStatus:
     @property
     def problems(self) -> list[str]:
         """Sentences about what is wrong."""
-        return [f"{host}: {what}" for host in self.hosts for what in self.wrong[host]]
+        found = [f"{host}: {what}" for host in self.hosts for what in self.wrong[host]]
+        for url, reason in self.silent_members.items():
+            found.append(f"etcd: member {url} does not answer: {reason}. playbooks/etcd_status.yml asks its host.")
+        return found
 
     def _wrong_of(self, host: str) -> t.Iterator[str]:
         if host in self.refused:
@@ -94,10 +100,14 @@ class HeartbeatStatus:
         """The line about the whole fleet."""
         good = sum(not self.wrong[host] for host in self.hosts)
         word, nodes = ("good", "nodes") if good == len(self.hosts) else ("degraded", "nodes good")
+        if self.silent_members:
+            word = "degraded"
         parts = [f"{good}/{len(self.hosts)} {nodes}"]
         total = sum(one.sessions_total for one in self.heartbeats)
         if total:
             up = sum(one.sessions_established for one in self.heartbeats)
             parts.append(f"{up}/{total} sessions Established, counted at both ends")
         parts += [f"{sum(one.workloads for one in self.heartbeats)} workloads", watch_lines.verdict(self._paths)]
+        if self.members:
+            parts.append(f"{self.members - len(self.silent_members)}/{self.members} members of etcd answer")
         return f"{word}  {' · '.join(parts)}  (by heartbeats)"

@@ -25,7 +25,8 @@ def test_check_mode_names_packages_only_where_the_run_installs_them(tmp_path: pa
     folder.mkdir()
     Case("inventory", ALL, HOSTS, None, {}, None, "", "").write(folder)
     hosts_file = str(folder / "hosts.yml")
-    bare = {**GOOD, "missing_packages": ["bird2"]}
+    addresses = {**GOOD["addresses"], "eth0": list(NODES.values())}
+    bare = {**GOOD, "missing_packages": ["bird2"], "addresses": addresses}
     seen = {host: {"seen": {"state": None, "preflight": bare}} for host in ("node1", "node2")}
     path = targets.save(Targets(states=states(build(pool("ipip"), nodes=NODES, workloads=[]))))
 
@@ -39,6 +40,19 @@ def test_check_mode_names_packages_only_where_the_run_installs_them(tmp_path: pa
     assert [result.get("changed", False) for result in results] == [True, False, False, False]
     assert results[0]["diff"] == {"prepared": "node1  packages to install\n  + package  bird2\n"}
     assert not any("diff" in result for result in results[1:])
+
+
+def test_a_check_that_fails_is_not_changed(tmp_path: pathlib.Path) -> None:
+    """A host that is refused does not get the packages that it lacks."""
+    folder = tmp_path / "inventory"
+    folder.mkdir()
+    Case("inventory", ALL, HOSTS, None, {}, None, "", "").write(folder)
+    bare = {**GOOD, "missing_packages": ["bird2"], "uid": 1000}
+    seen = {host: {"seen": {"state": None, "preflight": bare}} for host in ("node1", "node2")}
+    path = targets.save(Targets(states=states(build(pool("ipip"), nodes=NODES, workloads=[]))))
+    args = {"fleet": path, "observed": "seen"}
+    (result,) = controller.run([controller.Run("preflight", args, str(folder / "hosts.yml"), seen, True)])
+    assert (result["failed"], result["changed"]) == (True, False)
 
 
 def test_a_network_that_would_become_the_default_is_refused_unless_it_may(tmp_path: pathlib.Path) -> None:

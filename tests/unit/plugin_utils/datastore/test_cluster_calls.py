@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import typing as t
 
@@ -177,3 +178,20 @@ def test_any_answer_of_a_member_ends_in_a_publication_or_an_error(path: str, ans
         publish({"m1": Hostile({path: json.dumps(answer).encode()})})
     except (DatastoreAway, DatastoreRefused):
         pass
+
+
+def test_each_member_is_asked_whether_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    etcd = FakeEtcd(["m1", "m2", "m3"])
+    etcd.users, etcd.granted, etcd.roles = {"root": PASSWORD}, {"root": {"root"}}, {"root": {}}
+    etcd.members["m2"].up = False
+
+    def connect(datastore: FleetDatastore, credentials: Credentials) -> EtcdClient:
+        (name,) = datastore.endpoints
+        return EtcdClient({name: etcd.members[name]}, credentials, seconds=0.2, jitter=0.0)
+
+    monkeypatch.setattr(cluster_calls, "connect", connect)
+    datastore = dataclasses.replace(DATASTORE, endpoints=("m1", "m2", "m3"))
+    credentials = Credentials("root", PASSWORD)
+    assert cluster_calls.silent_members(datastore, credentials) == {"m2": "connection refused"}
+    etcd.members["m2"].up = True
+    assert cluster_calls.silent_members(datastore, credentials) == {}
