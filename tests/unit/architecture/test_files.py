@@ -21,7 +21,7 @@ PLUGINS = sorted((ROOT / "plugins").rglob("*.py"))
 # The string is in two parts, because `reuse lint` would take the whole for a header.
 HEADER = "SPDX-License" + "-Identifier: "
 HEADERLESS = {".cast", ".json", ".pcap", ".png", ".svg", ".txt", ".rst", ".tsv", ".gz"}
-DECLARED = ("LICENSES", "changelogs", "tests/unit/cases")
+DECLARED = ("LICENSES", "changelogs", "tests/unit/cases", "tests/unit/fuzz/corpus")
 
 
 def known_to_git() -> list[pathlib.Path]:

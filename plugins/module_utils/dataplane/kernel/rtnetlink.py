@@ -11,6 +11,7 @@ layouts: rtnetlink(7), linux/rtnetlink.h, linux/if_link.h, linux/neighbour.h, li
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import socket
@@ -114,6 +115,18 @@ def attributes(data: bytes, start: int) -> dict[int, bytes]:
         found[kind & 0x3FFF] = data[start + 4 : start + length]
         start += (length + 3) & ~3
     return found
+
+
+@contextlib.contextmanager
+def readable(operation: str) -> t.Iterator[None]:
+    """Raise KernelError (EBADMSG) where a message inside has fields of another size than the kernel's, or lacks one."""
+    try:
+        yield
+    except port.KernelError:
+        raise
+    except (struct.error, LookupError, ValueError, OSError) as error:  # OSError: socket.inet_ntoa
+        reason = f"a message of the kernel cannot be read: {error!r}"
+        raise port.KernelError(errno.EBADMSG, operation, reason) from error
 
 
 def _text(data: bytes) -> str:
@@ -274,12 +287,13 @@ class Channel:
     def dump_decoded(self, kind: int, body: bytes, operation: str, decode: t.Callable[[bytes], _T]) -> list[_T]:
         """Return what `decode` makes of each message of a dump, headers included, as soon as it arrives.
 
-        So large dumps take less memory than their messages. `decode` must not use this channel; the socket is closed
-        after an exception of it. Messages of a dump that is repeated are decoded again.
+        So large dumps take less memory than their messages. `decode` must not use this channel. The socket is closed
+        after an exception of it, which is raised as `readable` does. Messages of a repeated dump are decoded again.
         """
         for attempt in range(10):
             try:
-                answers = self._dump_once(kind, body, operation, decode)
+                with readable(operation):
+                    answers = self._dump_once(kind, body, operation, decode)
             except port.KernelError as error:
                 if error.errno == errno.ENOBUFS and attempt < 9:
                     continue
@@ -582,6 +596,7 @@ _RTNH = struct.Struct("=HBBi")
 _NOWHERE = frozenset({6, 7, 8, 9})
 
 
+@readable("look up a route")
 def get_route(channel: Channel, names: Names, address: str) -> t.Optional[port.RouteAttributes]:
     """Return the type, device and gateway that the kernel chooses for a packet to `address`; None if unreachable.
 
@@ -744,10 +759,11 @@ EVERY_LINK = IFINFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + _BRIEF
 
 def dump_indexes(channel: Channel) -> dict[str, int]:
     """Return a mapping from name to index of all devices."""
-    found = {}
-    for message in channel.dump(RTM_GETLINK, EVERY_LINK, "list links"):
-        found[link_name(message)] = IFINFO.unpack_from(message, 16)[2]
-    return found
+    return dict(channel.dump_decoded(RTM_GETLINK, EVERY_LINK, "list links", _index))
+
+
+def _index(message: bytes) -> tuple[str, int]:
+    return link_name(message), IFINFO.unpack_from(message, 16)[2]
 
 
 def link_name(message: bytes) -> str:
@@ -765,6 +781,7 @@ def dump_links(channel: Channel, kind: t.Optional[str] = None) -> list[port.Link
     return [link for link in links if kind in (None, link.kind)]
 
 
+@readable("look up a link")
 def get_link(channel: Channel, name: str) -> t.Optional[port.Link]:
     """Return the device with this name, or None if there is none or no device can have it."""
     if not 0 < len(name.encode()) < 16:
@@ -877,6 +894,7 @@ def _open_settings(data: bytes) -> tuple[tuple[str, int], ...]:
 # ---- addresses, neighbours, forwarding entries, rules
 
 
+@readable("list addresses")
 def dump_addresses(channel: Channel, names: Names, index: int = 0, family: int = 4) -> list[port.InterfaceAddress]:
     """Return the addresses of one IP version (4 or 6) of the device with this index, or of all devices for 0."""
     wanted = socket.AF_INET6 if family == 6 else socket.AF_INET
@@ -896,6 +914,7 @@ def dump_addresses(channel: Channel, names: Names, index: int = 0, family: int =
     return found
 
 
+@readable("list neighbours")
 def dump_neighbors(channel: Channel, device: str, index: int) -> list[port.NeighborEntry]:
     found: list[port.NeighborEntry] = []
     for family in (socket.AF_INET, socket.AF_INET6):
@@ -906,6 +925,7 @@ def dump_neighbors(channel: Channel, device: str, index: int) -> list[port.Neigh
     return found
 
 
+@readable("list forwarding entries")
 def dump_fdb(channel: Channel, device: str, index: int) -> list[port.ForwardingEntry]:
     found: list[port.ForwardingEntry] = []
     for index_, state, data in _dump_ndmsg(channel, AF_BRIDGE, index, "list forwarding entries"):
@@ -932,6 +952,7 @@ def _dump_ndmsg(
 _PLAIN_RULE = {3, 6, 10, 14, 15, 16, 21}
 
 
+@readable("list rules")
 def dump_rules(channel: Channel, family: int = 4) -> list[port.RuleEntry]:
     """Return the policy routing rules of one IP version (4 or 6); [] if the kernel lacks IPv6."""
     wanted = socket.AF_INET6 if family == 6 else socket.AF_INET

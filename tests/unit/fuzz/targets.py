@@ -1,0 +1,228 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The readers of bytes that others send, each as a function of any bytes that raises nothing.
+
+What a reader documents that it raises is an answer. Any other exception is a fault of the reader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import struct
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import status
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
+    conntrack,
+    ipset_contents,
+    nflog,
+    packet_headers,
+    rtnetlink,
+    ruleset_changes,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import KernelError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import documents, gateway, heartbeats
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gate import requests, server
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import EndpointKey
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.transport import (
+    MemberConnection,
+    TransportError,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam import lockfile
+from ansible_collections.baremetal.host_routing.plugins.module_utils.pathwatch import payload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.cni.dispatch import CniPlugin
+from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.docker.driver import DockerDriver
+from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.docker.networks import Networks
+from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.netavark.dispatch import NetavarkPlugin
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire import protocol, shim_framing
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.plugin_errors import CniError
+
+#: What the plugins and the driver say of their own faults.
+_FAULT = b"error in its code"
+
+
+class _Told(rtnetlink.Channel):
+    """A netlink channel whose kernel answers each dump with these messages, each with any number of bytes."""
+
+    def __init__(self, data: bytes) -> None:
+        ours, self._kernel = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        super().__init__(lambda: ours)
+        self._data = data
+        self._said = False
+
+    def _send(self, data: bytes, operation: str) -> None:
+        self._open()
+        self._said = False
+
+    def _receive(self, operation: str) -> bytes:
+        if self._said:
+            return struct.pack("=IHHIIi", 20, 3, 0, self._sequence, 0, 0)  # NLMSG_DONE
+        self._said = True
+        return struct.pack("=IHHII", 16 + len(self._data), 16, 2, self._sequence, 0) + self._data
+
+    def end(self) -> None:
+        self._open().close()
+        self._kernel.close()
+
+
+def _netlink(read: t.Callable[[rtnetlink.Channel], t.Any]) -> t.Callable[[bytes], None]:
+    def target(data: bytes) -> None:
+        channel = _Told(data)
+        try:
+            with contextlib.suppress(KernelError):
+                read(channel)
+        finally:
+            channel.end()
+
+    return target
+
+
+def _each(read: t.Callable[[bytes], t.Iterable[t.Any]]) -> t.Callable[[bytes], None]:
+    def target(data: bytes) -> None:
+        for dummy in read(data):
+            pass
+
+    return target
+
+
+def _but_for(read: t.Callable[[bytes], t.Any], *refusals: type[Exception]) -> t.Callable[[bytes], None]:
+    def target(data: bytes) -> None:
+        with contextlib.suppress(*refusals):
+            read(data)
+
+    return target
+
+
+def _notifications(data: bytes) -> None:
+    """Read notifications of nftables from a socket."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    ours.setblocking(False)
+    changes = ruleset_changes.RulesetChanges(lambda: ours, lambda: 1)
+    with ours, theirs:
+        changes.between(1, 1)
+        theirs.send(data[:60_000] or b"\0")
+        changes.between(1, 2)
+
+
+class _Refusing:
+    """An agent that refuses whatever it is asked for."""
+
+    def __getattr__(self, name: str) -> t.Any:
+        raise protocol.AgentError(protocol.CONFLICT, "it refuses everything. Ask another one.")
+
+    def call(self, method: str, /, **params: t.Any) -> dict[str, t.Any]:
+        raise protocol.AgentError(protocol.CONFLICT, "it refuses everything. Ask another one.")
+
+
+def _shim(plugin: t.Any) -> t.Callable[[bytes], None]:
+    """Return the reader of a request without its greeting: the environment, an empty line, what the runtime wrote."""
+
+    def target(data: bytes) -> None:
+        try:
+            environment, stdin = shim_framing.parse(data)
+        except CniError:
+            return
+        code, output = asyncio.run(plugin.handle(environment, stdin))
+        assert _FAULT not in output, output
+        if code:
+            json.loads(output)
+
+    return target
+
+
+def _docker(data: bytes) -> None:
+    """Read the path of a request, a newline and its body."""
+    path, dummy, body = data.partition(b"\n")
+    driver = DockerDriver(_Refusing, Networks("/proc/nowhere"), patience=0.0)
+    code, answer = driver.answer(path.decode("latin-1"), body)
+    assert code != 500, answer
+    json.dumps(answer)
+
+
+def _etcd_answer(data: bytes) -> None:
+    """Read whatever a member may answer to a request."""
+    for read in (
+        gateway.page_of,
+        gateway.history_of,
+        gateway.deleted_of,
+        gateway.succeeded,
+        gateway.status_of,
+        gateway.token_of,
+        gateway.header_of,
+        lambda body: gateway.counts_of(body, 2),
+        lambda body: gateway.values_of(body, ["/host-routing/v1/a"]),
+    ):
+        with contextlib.suppress(gateway.EtcdError):
+            read(gateway.decode(data))
+    assert isinstance(gateway.error_of(500, data), gateway.EtcdError)
+
+
+def _watch_answer(data: bytes) -> None:
+    with contextlib.suppress(gateway.EtcdError):
+        answer = gateway.watch_answer_of(data)
+        gateway.cancellation_of(answer)
+
+
+def _http_answer(data: bytes) -> None:
+    """Read the head and the body of what a member answers."""
+
+    async def read() -> None:
+        reader = asyncio.StreamReader(limit=1 << 16)
+        reader.feed_data(data)
+        reader.feed_eof()
+        connection = MemberConnection(reader, t.cast(asyncio.StreamWriter, None))
+        with contextlib.suppress(TransportError):
+            dummy, header = await connection._head()
+            await connection.body(header)
+
+    asyncio.run(read())
+
+
+def _gate_request(data: bytes) -> None:
+    """Read the path of a call, a newline and its body, as the gate before a member does."""
+    path, dummy, body = data.partition(b"\n")
+    with contextlib.suppress(requests.RequestNotPassed):
+        passed = requests.passed(path.decode("latin-1"), body)
+        if path == b"/v3/kv/txn":
+            requests.check_writes(requests.writes(passed), "node1")
+        if path == b"/v3/watch":
+            requests.starts_at(passed)
+
+
+def _lockfile(data: bytes) -> None:
+    with contextlib.suppress(lockfile.LockfileError):
+        lockfile.load(data.decode("utf-8", "replace"))
+
+
+_KEY = EndpointKey("node2", "cali1")
+
+#: {name of a folder of the corpus: the function that reads any bytes}
+TARGETS: dict[str, t.Callable[[bytes], None]] = {
+    "birdc": lambda data: _but_for(status.parse_sessions)(data.decode("utf-8", "replace")),  # type: ignore[arg-type]
+    "blocks": _but_for(documents.decode_blocks, documents.RefusedDocument),
+    "cni": _shim(CniPlugin(_Refusing())),  # type: ignore[arg-type]
+    "connections": _netlink(lambda channel: list(conntrack.connections(channel))),
+    "docker": _docker,
+    "endpoint": _but_for(lambda data: documents.decode_endpoint(_KEY, data, None), documents.RefusedDocument),
+    "etcd_answer": _etcd_answer,
+    "gate_head": _but_for(server._head, ValueError),
+    "gate_request": _gate_request,
+    "heartbeat": _but_for(lambda data: heartbeats.decode("node2", data), documents.RefusedDocument),
+    "http_answer": _http_answer,
+    "links": _netlink(rtnetlink.dump_links),
+    "lockfile": _lockfile,
+    "netavark": _shim(NetavarkPlugin(_Refusing())),  # type: ignore[arg-type]
+    "nflog": _each(nflog.records),
+    "nftables": _notifications,
+    "packet": packet_headers.flow,
+    "probe": payload.decode,
+    "routes": _netlink(lambda channel: rtnetlink.dump_routes(channel, {})),  # type: ignore[arg-type]
+    "rules": _netlink(rtnetlink.dump_rules),
+    "set_headers": _netlink(lambda channel: ipset_contents.headers(channel, {})),
+    "set_members": _netlink(lambda channel: ipset_contents.members(channel, "cali40s:web")),
+    "watch_answer": _watch_answer,
+}
