@@ -166,6 +166,18 @@ def test_stop_start_restart_reload(lab: BaseLab) -> None:
     assert containers.ping(lab, box, "10.10.1.11")
 
 
+def test_a_network_beside_a_bridge_of_debian_12(lab: BaseLab) -> None:
+    """The bridge's default route is used, as the page says, and the container's address is reached by other hosts."""
+    names = ("--network", "podman:interface_name=eth0", "--network", "calico:interface_name=eth1")
+    podman(lab, "run", "-d", "--name", "w1", *names, *containers.REST, node="node1")
+    box = containers.inspect(lab, "node1", "w1", "eth1")
+    routes = lab.json("node1", ["ip", "-n", box.netns, "-j", "route", "show", "default"])
+    assert [(route["dev"], route.get("metric", 0)) for route in routes] == [("eth0", 0), ("eth1", 101)]
+    assert containers.ping(lab, box, "10.10.2.11")
+    lab.exec("node3", ["ping", "-c", "2", "-W", "5", box.address])
+    are_clean(lab, "node1")
+
+
 def test_two_networks_of_one_container(lab: BaseLab) -> None:
     """A second network leaves the default route alone; connecting and disconnecting it, too. Its options hold."""
     options = ("-o", "mtu=1400", "-o", "label.tier=back", "-o", "dns_search=example.org", "--dns", "10.0.0.53")
