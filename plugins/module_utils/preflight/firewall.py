@@ -28,12 +28,16 @@ def observe(files: Files, run: t.Callable[..., t.Any]) -> dict[str, t.Any]:
     """Return facts about the packet filters, for `judge`. Legacy tables are dumped only if there are any.
 
     For IPv4: `rules`: {"nft" and, if there are legacy tables, "legacy": number of rules}; `chains_of`: a list of
-    "docker" and "ufw", if they have chains; `calico_rules`: {table: number of rules of a real Calico}. For both:
-    `forward_drop`: {"ipv4", "ipv6": descriptions of the chains that drop forwarded packets by default}. `run` is called
-    as Kernel.run. A program that fails, is missing, or takes more than 30 seconds counts as without rules.
+    "docker" and "ufw", if they have chains, and "firewalld", if it has its table; `calico_rules`: {table: number of
+    rules of a real Calico}. For both: `forward_drop`: {"ipv4", "ipv6": descriptions of the chains that drop forwarded
+    packets by default}. `run` is called as Kernel.run. A program that fails, is missing, or takes more than 30 seconds
+    counts as without rules.
     """
     facts: dict[str, t.Any] = {"rules": {}, "chains_of": [], "calico_rules": {}, "forward_drop": {}}
-    native = list(_native_drops(run))
+    chains = run(["nft", "list", "chains"], timeout=30.0)
+    native = list(_native_drops(chains))
+    if chains.code == 0 and "inet firewalld" in dict(_NFT_TABLE.findall(chains.output)):
+        facts["chains_of"].append("firewalld")
     for family, program, names in (
         ("ipv4", "iptables", "/proc/net/ip_tables_names"),
         ("ipv6", "ip6tables", "/proc/net/ip6_tables_names"),
@@ -91,12 +95,11 @@ def _read(backend: str, lines: t.Sequence[str], facts: dict[str, t.Any]) -> None
     facts["rules"][backend] = rules
 
 
-def _native_drops(run: t.Callable[..., t.Any]) -> t.Iterator[tuple[str, str]]:
+def _native_drops(result: t.Any) -> t.Iterator[tuple[str, str]]:
     """Yield (table, chain) of nftables base chains that drop forwarded packets by default, without iptables' own.
 
-    `table` is its family and name, such as "inet filter".
+    `result` is what `nft list chains` answered. `table` is its family and name, such as "inet filter".
     """
-    result = run(["nft", "list", "chains"], timeout=30.0)
     if result.code != 0:
         return
     for table, body in _NFT_TABLE.findall(result.output):

@@ -412,6 +412,13 @@ def _firewall(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
             "It drops what it was not told of, BGP, encapsulated packets and forwarded traffic included.",
             f"Stop it (systemctl disable --now {name}), or leave {state.node} out of the group.",
         )
+    if "firewalld" in facts["firewall"]["chains_of"] and "firewalld" not in active:
+        yield HostFinding(
+            "firewalld-table",
+            "firewalld's table is still in nftables.",
+            "firewalld does not run, and its table may still reject forwarded packets, BGP and VXLAN.",
+            "Delete it (nft delete table inet firewalld), or reboot.",
+        )
     drops = _forward_drops(facts, state)
     if drops and not active:
         of_iptables = any(_IPTABLES_CHAIN.fullmatch(chain) for chain in drops)

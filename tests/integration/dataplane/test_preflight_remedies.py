@@ -20,6 +20,14 @@ from tests.unit.preflight.test_judge import DUAL, GOOD
 _PROGRAMS = re.compile(r"(?:nft chain [^{]*'\{[^}]*\}'|ip6?tables-\w+ -P FORWARD ACCEPT)")
 _NFT = "table {family} {table} {{\n chain {chain} {{\n  type filter hook forward priority {at}; policy drop;\n }}\n}}\n"
 
+_FIREWALLD = """table inet firewalld {
+ chain filter_FORWARD {
+  type filter hook forward priority 10; policy accept;
+  reject with icmpx type admin-prohibited
+ }
+}
+"""
+
 
 class FilesInside(Files):
     """The files as processes in the namespace of `kernel` see them, such as /proc/net."""
@@ -97,3 +105,16 @@ def test_packets_pass_after_the_remedy_for_a_drop(
     for command in commands:
         path.run(command)
     assert path.passes() == [True, True] and path.remedy() == ""
+
+
+def test_packets_pass_after_the_remedy_for_what_firewalld_left(
+    kernel: t.Any, netns_path: t.Callable[[str], str]
+) -> None:
+    path = Path(kernel, netns_path)
+    path.run("nft -f -", _FIREWALLD)
+    facts = copy.deepcopy(GOOD)
+    facts["firewall"] = firewall.observe(FilesInside(kernel), kernel.run)
+    (message,) = [one.message("node7") for one in judge.judge(facts, DUAL) if one.id == "firewalld-table"]
+    assert path.passes() == [False, False]
+    path.run(re.findall(r"\((nft [^)]*)\)", message)[0])
+    assert path.passes()[0]

@@ -441,6 +441,13 @@ CASES = {
         "included.\n"
         "Stop it (systemctl disable --now firewalld), or leave node7 out of the group.",
     ),
+    "firewalld's table": (
+        facts(firewall__chains_of=["firewalld"]),
+        "error",
+        "node7: firewalld's table is still in nftables. firewalld does not run, and its table may still reject "
+        "forwarded packets, BGP and VXLAN.\n"
+        "Delete it (nft delete table inet firewalld), or reboot.",
+    ),
     "ufw": (
         facts(ufw=True),
         "error",

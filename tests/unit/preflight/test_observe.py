@@ -175,6 +175,14 @@ def test_rules_are_counted_per_backend_and_calicos_by_their_comments(host):
     assert host.observe()["firewall"]["rules"] == {"legacy": 1, "nft": 5}
 
 
+def test_the_table_that_firewalld_leaves_is_observed(host):
+    table = "table inet firewalld {\n\tchain filter_FORWARD {\n\t\ttype filter hook forward priority 10;\n\t}\n}\n"
+    host.programs = {"nft list chains": CHAINS + table}
+    assert host.observe()["firewall"]["chains_of"] == ["firewalld"]
+    host.programs = {"nft list chains": CHAINS}
+    assert host.observe()["firewall"]["chains_of"] == []
+
+
 def test_chains_that_drop_forwarded_ipv6_are_observed(host):
     host.programs = {
         "ip6tables-nft-save": "*filter\n:INPUT DROP [0:0]\n:FORWARD ACCEPT [0:0]\n-A INPUT -j ACCEPT\nCOMMIT\n",
