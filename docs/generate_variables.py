@@ -196,6 +196,7 @@ SECTIONS = (
             "calico_node_max_hosts_changed",
             "calico_node_approve",
             "calico_node_report",
+            "calico_node_whole_files",
         ),
     ),
     Section(

@@ -45,6 +45,8 @@ class ActionModule(GuardedAction):
         plans = read("plan", readers.PLAN)
         if self._task.check_mode:
             lines = report_lines.plan(hosts, plans)
+            if self._task.diff:
+                lines += report_lines.new_files(plans)
             shown_lines.show(lines)
             return {"lines": lines}
         # Without results of convergence_info and probe, the hosts were found settled by `node`. Its field `settled`
@@ -64,7 +66,7 @@ class ActionModule(GuardedAction):
             args["max_lost_probes"],
             targets.names(fleet),
         )
-        shown_lines.show(verdict.lines)
+        shown_lines.show([*(report_lines.new_files(plans) if self._task.diff else ()), *verdict.lines])
         failure = {"failed": True, "msg": verdict.problem} if verdict.problem else {}
         return {
             "lines": verdict.lines,

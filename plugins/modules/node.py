@@ -42,6 +42,12 @@ options:
       - In check mode, plan each phase of the change that leads to the state as well. Used by the action.
     type: bool
     default: false
+  whole_files:
+    description:
+      - Whether the diff has the contents of new files. By default it has their number. Of a node
+        without a state, rules and bird.cfg are left out as well. What changes in what exists is always there.
+    type: bool
+    default: false
   bird_config:
     description:
       - Content of bird.cfg. BIRD checks it before anything is changed. Without it BIRD is not touched.
@@ -179,6 +185,11 @@ changes:
     after: {description: Its value after., type: str, sample: blackhole}
     note: {description: The reason., type: str, sample: own block}
     by: {description: "Which program makes the change, V(node) or V(bird).", type: str, sample: node}
+    size: {description: "Size in bytes, of a new file.", type: int, sample: 312}
+    digest:
+      description: A text that equal new files have in common, empty for a file with secrets.
+      type: str
+      sample: 0c5d1e90a3b2f417
 phases:
   description: For each phase of a change, in order, what it will change after the phase before it.
   returned: in check mode, with O(by_phase)

@@ -143,8 +143,9 @@ def test_check_mode_shows_what_would_change_and_changes_nothing(fleet: Fleet) ->
         "+ user host2 role host2",
         "+ blocks host1 blocks=10.244.",
         "+ pool pool allowedUses=Workload,Tunnel",
-        "+ file /etc/calico/etcd/client.key 5 lines, mode 0600",
-        "+ file /etc/calico/datastore.json",
+        "new files (-e files=true shows their contents)",
+        "/etc/calico/etcd/client.key ",
+        "/etc/calico/datastore.json",
     ):
         assert line in printed, line
     assert fleet.stored() == set() and fleet.files("host1") == set()

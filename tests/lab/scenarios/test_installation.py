@@ -122,7 +122,7 @@ def plan(lab: BaseLab, path: str) -> tuple[dict[str, list[printed_plan.Line]], R
     before = read(lab)
     lockfile = Path(path).parent / inventory.LOCKFILE
     plan_before = lockfile.read_text() if lockfile.exists() else None
-    run = Fleet(lab).site("--check", "--diff", inventory=path).check()
+    run = Fleet(lab).site("--check", "--diff", "-e", "files=true", inventory=path).check()
     after = read(lab)
     for name in NODES:
         changed = [key for key, value in unmoved(before)[name].items() if unmoved(after)[name][key] != value]

@@ -429,3 +429,31 @@ def test_a_change_of_addresses_has_its_own_phase_lines() -> None:
         "  node3 could not be put back (unreachable: Failed to connect to the host via ssh: timed out): it accepts "
         "earlier and new addresses. Run the playbook again.",
     ]
+
+
+def test_new_files_are_listed_once_with_the_hosts_that_get_them() -> None:
+    """Files that differ on many hosts are one line, and so are files with secrets, which have no digest."""
+
+    def answer(*files: tuple[str, int, str]) -> dict[str, t.Any]:
+        changes = [
+            {"kind": "file", "action": "+", "by": "node", "subject": path, "size": size, "digest": digest}
+            for path, size, digest in files
+        ]
+        other = {"kind": "file", "action": "~", "by": "node", "subject": "/etc/changed"}
+        return {"changed": True, "changes": [*changes, other]}
+
+    plans = {
+        f"node{number}": answer(
+            ("/etc/same", 31, "aa"), ("/etc/own", 100 + number, f"o{number}"), ("/etc/secret", 9, ""),
+            ("/etc/two", 5 + number % 2, f"t{number % 2}"),
+        )
+        for number in range(1, 8)
+    }  # fmt: skip
+    assert report_lines.new_files(plans) == [
+        "new files  (-e files=true shows their contents)",
+        "  /etc/own     101 to 107 bytes  7 nodes, each its own",
+        "  /etc/same    31 bytes  7 nodes",
+        "  /etc/secret  9 to 9 bytes  7 nodes, each its own",
+        "  /etc/two     6 bytes  node1, node3, node5, node7 · 5 bytes  node2, node4, node6",
+    ]
+    assert report_lines.new_files({"node1": {"changed": True, "changes": []}}) == []

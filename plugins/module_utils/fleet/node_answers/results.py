@@ -33,7 +33,10 @@ _SESSIONS = open_table({"expected": _COUNT, "established": _COUNT}, {"external_e
 
 #: The signs by which a plan says what a change does; they are the values of dataplane.change.ACTIONS.
 ACTIONS = ("+", "~", "-", "=", "!")
-_CHANGE = open_table({"kind": _PLACE, "action": one_of(*ACTIONS), "by": _PLACE})
+_CHANGE = open_table(
+    {"kind": _PLACE, "action": one_of(*ACTIONS), "by": _PLACE},
+    {"subject": text(), "size": whole(0, 2**40), "digest": text(64)},
+)
 
 #: The reader of answers of the module `convergence_info`, with the fields that its action adds.
 CONVERGENCE = open_table(

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import typing as t
 
 from ...base import terminal_text
@@ -12,6 +13,7 @@ from ...bgp import passwords
 from ...bird.errors import BirdError
 from ...dataplane.change import Change, ObserveError, change_lines
 from ...dataplane.drivers import workload
+from ...dataplane.drivers.file import WantedFile
 from ...dataplane.kernel.port import KernelError
 from ...node import machine
 from ...node.change import apply, missing_files, phases
@@ -119,8 +121,12 @@ def phases_of(here: machine.Machine, request: NodeRequest) -> list[dict[str, t.A
     ]
 
 
-def prepared_diff(plan: ChangePlan, steps: t.Sequence[t.Mapping[str, t.Any]] = ()) -> str:
-    """Return the plan as text for people: `steps` as of `phases_of`, the plan's lines, then its changes' details."""
+def prepared_diff(plan: ChangePlan, steps: t.Sequence[t.Mapping[str, t.Any]] = (), whole_files: bool = False) -> str:
+    """Return the plan as text for people: `steps` as of `phases_of`, the plan's lines, then its changes' details.
+
+    Without `whole_files`, new files are one line with their number. Of a node without a state, the contents of
+    bird.cfg and of chains are left out as well.
+    """
     node, lines = plan.target.state.node, []
     for step in steps:
         lines.append(
@@ -129,8 +135,15 @@ def prepared_diff(plan: ChangePlan, steps: t.Sequence[t.Mapping[str, t.Any]] = (
         lines += [f"  {line}" for line in step["plan"]]
     head = f"{node}  {_count((change.kind, change.action) for change in plan.shown if change not in plan.cut)}"
     lines.append(f"{head:<58} plan {plan.target.state.plan[:12]}".rstrip())
-    lines += [f"  {line}" for line in plan.lines]
-    details = [terminal_text.text(change.detail.rstrip("\n")) for change in plan.shown if change.detail]
+    new = [] if whole_files else [change for change in plan.shown if _of_new_file(change)]
+    shown = [change for change in plan.shown if change not in new]
+    lines += [f"  {line}" for line in change_lines(shown)]
+    if new:
+        lines.append(f"  + file     {len(new)} new file{'' if len(new) == 1 else 's'}")
+    # A policy is what people have written; a chain is made of it, and only a node that has others shows its rules.
+    left_out = ("bird", "iptables") if plan.stored is None and not whole_files else ()
+    told = [change for change in shown if change.action != "+" or change.kind not in left_out]
+    details = [terminal_text.text(change.detail.rstrip("\n")) for change in told if change.detail]
     return "\n".join([*lines, *details]) + "\n"
 
 
@@ -153,9 +166,23 @@ def changes_of(changes: t.Iterable[Change]) -> list[dict[str, t.Any]]:
             "after": change.after,
             "note": change.note,
             "by": "bird" if change.note == "proto bird" else "node",
+            **_of_new_file(change),
         }
         for change in changes
     ]
+
+
+def _of_new_file(change: Change) -> dict[str, t.Any]:
+    """Return the `size` of a new file in bytes, and a `digest` by which equal ones are known; {} for other changes.
+
+    A secret file has the `digest` "".
+    """
+    wanted = change.new
+    if change.action != "+" or not isinstance(wanted, WantedFile) or wanted.content is None:
+        return {}
+    content = wanted.content.encode("utf-8", "surrogateescape")
+    digest = "" if wanted.secret else hashlib.sha256(content).hexdigest()[:16]
+    return {"size": len(content), "digest": digest}
 
 
 def settled(here: machine.Machine, state: NodeState, request: NodeRequest) -> t.Optional[dict[str, t.Any]]:
@@ -234,7 +261,7 @@ def run(module: ModuleCall) -> t.NoReturn:
     if found is not None:
         answer["settled"] = found
     if module._diff and plan.changed:
-        answer["diff"] = {"prepared": prepared_diff(plan, steps)}
+        answer["diff"] = {"prepared": prepared_diff(plan, steps, module.params["whole_files"])}
     if unwatched:
         module.warn(f"{plan.target.state.node}: {unwatched}")
     for change in plan.node.problems:

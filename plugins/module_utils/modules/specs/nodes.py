@@ -88,6 +88,7 @@ SPECS: t.Mapping[str, ModuleSpec] = {
             "settle": {"type": "bool", "default": False},
             "look": {"type": "bool", "default": False},
             "sample": {"type": "int", "default": 0},
+            "whole_files": {"type": "bool", "default": False},
         },
         required_together=[("pool", "mode")],
     ),

@@ -34,6 +34,32 @@ def plan(hosts: t.Sequence[str], plans: Results) -> list[str]:
     return lines
 
 
+def new_files(plans: Results) -> list[str]:
+    """Return a heading and one line for each new file, with its size and the nodes that get it; [] without any.
+
+    Equal files are one entry of the line. The entries of a file that differs everywhere are the range of its sizes.
+    """
+    found: dict[str, dict[tuple[str, int], list[str]]] = {}
+    for host, answer in sorted(plans.items()):
+        for change in answer.get("changes", ()):
+            if "digest" in change and "subject" in change:
+                same = (change["digest"] or f"of {host}", change.get("size", 0))
+                found.setdefault(change["subject"], {}).setdefault(same, []).append(host)
+    if not found:
+        return []
+    width = min(max(map(len, found)), 60)
+    lines = ["new files  (-e files=true shows their contents)"]
+    for path, variants in sorted(found.items()):
+        if len(variants) > _VARIANTS:
+            sizes = [size for dummy, size in variants]
+            hosts = [host for names in variants.values() for host in names]
+            text = f"{min(sizes)} to {max(sizes)} bytes  {_names(hosts)}, each its own"
+        else:
+            text = " · ".join(f"{size} bytes  {_names(names)}" for (dummy, size), names in variants.items())
+        lines.append(f"  {path:<{width}}  {text}")
+    return lines
+
+
 def touched(plans: Results) -> list[str]:
     """Return one line that says what changes on which nodes, if nodes or sessions are added; else an empty list."""
     if not any(answer.get("new") or answer.get("sessions_begun") for answer in plans.values()):
@@ -65,6 +91,8 @@ def _change_of(answer: t.Mapping[str, t.Any]) -> str:
     return ", ".join([*words, *sorted(_WORDS.get(kind, kind) for kind in kinds)]) or "files"
 
 
+#: The most variants of one file that a line names.
+_VARIANTS = 3
 #: Kinds of changes as people call them. The kind bird is that of bird.cfg and of the file with its passwords.
 _WORDS = {"fdb": "FDB", "neighbor": "neighbours", "ipset": "sets", "iptables": "rules", "bird": "BIRD's configuration"}
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import hashlib
 import os
 import pathlib
 
@@ -105,7 +106,7 @@ def test_check_do_check_do(host):
 
 
 def test_the_plan_as_people_read_it(host):
-    answer = host.run(node, check=True, diff=True, **PARAMS)
+    answer = host.run(node, check=True, diff=True, whole_files=True, **PARAMS)
     head, *lines = answer["diff"]["prepared"].splitlines()
     assert head == "node1  14 changes                                          plan 7f3a91c0ffee"
     shown = "\n".join(lines)
@@ -116,6 +117,23 @@ def test_the_plan_as_people_read_it(host):
     assert len(answer["plan"]) == len(answer["changes"]) == 14
     bird = [change for change in answer["changes"] if change["by"] == "bird"]
     assert [(change["action"], change["subject"]) for change in bird] == [("+", "10.244.7.0/26")]
+
+
+def test_the_contents_of_new_files_are_left_out_and_those_of_changed_ones_are_not(host):
+    """New files are a number in the plan, with their sizes and digests in the data."""
+    answer = host.run(node, check=True, diff=True, **PARAMS)
+    lines = answer["diff"]["prepared"].splitlines()
+    new = [change for change in answer["changes"] if "digest" in change]
+    assert [(change["kind"], change["action"]) for change in new] == [("file", "+")] * len(new)
+    assert lines[0] == "node1  14 changes                                          plan 7f3a91c0ffee"
+    assert lines[-1] == f"  + file     {len(new)} new file{'' if len(new) == 1 else 's'}"
+    assert not [line for line in lines if line.startswith(("+", "@", "---"))]
+    assert not [change["subject"] for change in new if change["subject"] in answer["diff"]["prepared"]]
+    unit = next(change for change in new if change["subject"].endswith("calico-bird.service"))
+    assert (unit["size"], unit["digest"]) == (len("[Unit]\n"), hashlib.sha256(b"[Unit]\n").hexdigest()[:16])
+    host.run(node, **PARAMS)
+    changed = {**PARAMS, "bird_config": "router id 10.10.1.12;\n"}
+    assert "+router id 10.10.1.12;" in host.run(node, check=True, diff=True, **changed)["diff"]["prepared"].splitlines()
 
 
 def test_a_steady_node_says_nothing_of_a_peer_that_is_down(host):
