@@ -35,6 +35,7 @@ class Places:
         self._nodes: dict[str, ShownNode] = {}  # without what they answered
         self._subnets: dict[str, tuple[str, str]] = {}
         self._owners: dict[str, _Owner] = {}
+        self._announced: list[_Owner] = []  # of the blocks that nodes announce: spare ones are not among them
         self._modes: dict[str, tuple[str, str]] = {}  # by pool: (in one subnet, across subnets)
         self._routers: dict[str, str] = {}
         self._versions: dict[str, int] = {}  # by pool: 0 for IPv4, 1 for IPv6, the index of a node's subnets
@@ -52,6 +53,7 @@ class Places:
         for name, part in fleet.allocation.nodes.items():
             for grant in (*part.blocks, *part.spare_blocks):
                 self._owners[grant.cidr] = (name, grant.pool)
+            self._announced += [(name, grant.pool) for grant in part.blocks]
         for given in fleet.bgp.peers:
             if given.address:
                 self._routers[given.address.address] = f"{given.peer.name} ({given.address.address})"
@@ -129,7 +131,7 @@ class Places:
             return ()
         blocks: dict[tuple[str, str], int] = {}  # by (subnet, pool): the blocks of all nodes there
         own: dict[tuple[str, str], int] = {}  # by (node, pool)
-        for owner, pool in self._owners.values():
+        for owner, pool in self._announced:
             if owner in self._subnets:
                 subnet = self._subnets[owner][self._versions[pool]]
                 blocks[subnet, pool] = blocks.get((subnet, pool), 0) + 1

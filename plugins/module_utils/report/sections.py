@@ -16,6 +16,8 @@ from .shown_text import name as shown_name
 
 #: The most nodes that are listed by name in the rack's card; above that each is a cell.
 _LISTED = 40
+#: The most racks that have room beside the map.
+_BESIDE = 4
 #: The most rows of the table of nodes, and from how many on it is folded.
 _ROWS, _FOLDED = 2000, 40
 _RACKS = 120
@@ -100,16 +102,21 @@ class RackCard(t.NamedTuple):
 
 
 class FleetMap(t.NamedTuple):
-    """The map: a ring or a matrix, None for neither, with the lines of links that are not well, and the racks."""
+    """The map: a ring or a matrix, None for neither, with the lines of links that are not well, and the racks.
+
+    `shapes` are those of the ring's places, each with what it stands for. Few racks stand beside the map.
+    """
 
     label: str
     ring: t.Optional[Ring]
     matrix: t.Optional[tuple[MatrixRow, ...]]
+    shapes: tuple[tuple[str, str], ...]
     linked: bool
     tunnels: bool
     bad: tuple[str, ...]
     racks: tuple[RackCard, ...]
     more_racks: int
+    racks_beside: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -349,12 +356,22 @@ def _fleet_map(report: FleetReport) -> t.Optional[FleetMap]:
         label,
         drawing.ring(spots, report.links) if in_ring else None,
         drawing.matrix([spot.name for spot in spots], report.links) if in_matrix else None,
+        _shapes(spots, report.nodes) if in_ring else (),
         bool(report.links),
         any(mode in ("IPIP", "VXLAN") for link in report.links for mode in link.modes),
         tuple(describe(link) for link in bad),
         tuple(_card(rack, members, len(report.nodes)) for rack, members in list(racks.items())[:_RACKS]),
         len(racks) - _RACKS,
+        in_ring and len(racks) <= _BESIDE,
     )
+
+
+def _shapes(spots: t.Sequence[drawing.Spot], nodes: t.Sequence[ShownNode]) -> tuple[tuple[str, str], ...]:
+    """Return the shapes of the places, each with what it stands for."""
+    by_node = {node.name for node in nodes}.issuperset(spot.name for spot in spots if spot.shape == "circle")
+    known = {"circle": "node" if by_node else "rack", "diamond": "route reflector", "square": "router outside"}
+    shown = {spot.shape for spot in spots}
+    return tuple((shape, words) for shape, words in known.items() if shape in shown)
 
 
 def _card(rack: str, members: t.Sequence[ShownNode], nodes: int) -> RackCard:

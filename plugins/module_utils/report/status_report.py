@@ -159,7 +159,7 @@ def _node(
     sessions = node["bgp"]["sessions"]
     up = sum(one["established"] for one in sessions) if node["bgp"]["running"] else 0
     state, word, detail = _judged(place.name, node, troubled)
-    blocks = [block for block in node["blocks"] if not block["spare"]]
+    blocks = node["blocks"]
     agent = node["agent"]
     drift = agent["drift"] if agent["running"] else None
     kinds = sorted(drift["kinds"].items(), key=lambda item: (-item[1], item[0])) if drift else []
@@ -170,7 +170,7 @@ def _node(
         detail=detail,
         sessions_up=up if node["bgp"]["enabled"] else None,
         sessions_all=len(sessions) if node["bgp"]["enabled"] else None,
-        blocks=tuple(block["cidr"] for block in blocks),
+        blocks=tuple(f"{block['cidr']}{' (spare)' if block['spare'] else ''}" for block in blocks),
         used=sum(block["size"] - block["free"] for block in blocks),
         size=sum(block["size"] for block in blocks),
         workloads=node["workloads"],

@@ -15,6 +15,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report import (
     drawing,
     run_report,
+    sections,
     status_report,
     switch_loss,
 )
@@ -312,15 +313,43 @@ def test_a_mesh_of_1000_nodes_is_summed_up_by_racks() -> None:
 
 
 def test_routes_are_counted_by_mode() -> None:
-    """Two racks of two nodes: a pool with CrossSubnet is direct in a rack, and a tunnel between racks."""
+    """Two racks of two nodes: a pool with CrossSubnet is direct in a rack, and a tunnel between racks.
+
+    Nobody has a route to a spare block, of which each node has one in each of its pools.
+    """
     fleet = simulated.fleet(4, 2)
     report = simulated.status_of(fleet, down={("node1", "node3")})
     assert {(mode.mode, mode.pool): (mode.planned, mode.missing) for mode in report.modes} == {
-        ("IPIP", "default-ipv4-ippool"): (16, 1),
-        ("direct", "default-ipv4-ippool"): (8, 0),
-        ("VXLAN", "db-pool"): (12, 0),
+        ("IPIP", "default-ipv4-ippool"): (8, 1),
+        ("direct", "default-ipv4-ippool"): (4, 0),
+        ("VXLAN", "db-pool"): (6, 0),
     }
     assert [(pool.blocks, pool.nodes) for pool in report.pools] == [(8, 4), (4, 2)]
+
+
+def test_addresses_are_the_same_in_all_parts_of_a_page() -> None:
+    """The tile, the pools and the nodes count the addresses of all blocks, those of spare ones too."""
+    fleet = simulated.fleet(4, 2)
+    answers = simulated.status(fleet)
+    own = answers["node1"]["blocks"]
+    own[0]["spare"] = True
+    report = simulated.report_of(fleet, answers, simulated.ORIGIN)
+    (tile,) = (one for one in sections.page(report).tiles if one.words == "addresses of blocks used")
+    used, size = (sum(getattr(one, name) for one in report.nodes) for name in ("used", "size"))
+    assert (used, size) == tuple(sum(getattr(one, name) for one in report.pools) for name in ("used", "size"))
+    assert (tile.number, tile.of) == (f"{used}", f"{size}")
+    assert f"{own[0]['cidr']} (spare)" in next(one for one in report.nodes if one.name == "node1").blocks
+
+
+def test_the_legend_has_each_kind_of_place_of_the_map() -> None:
+    reflected = Elements(page.html(simulated.status_of(simulated.fleet(12, reflectors=2)))).words
+    assert "node route reflector session up" in reflected and "router outside" not in reflected
+    routed = Elements(page.html(simulated.status_of(simulated.fleet(4, routers=True)))).words
+    assert "node router outside session up" in routed and "route reflector" not in routed
+    assert (
+        "rack router outside session up"
+        in Elements(page.html(simulated.status_of(simulated.fleet(40, routers=True)))).words
+    )
 
 
 def test_without_an_inventory_the_nodes_are_shown_all_the_same() -> None:
