@@ -36,6 +36,7 @@ ANSIBLE = {
     "action_plugins": f"{_ANSIBLE}/plugins/action.html",
     "common_return_values": f"{_ANSIBLE}/reference_appendices/common_return_values.html",
 }
+_CARDS = 4  # the fewest columns of a table whose rows become cards on a phone
 _BREAKS = re.compile(r"(?<=\w)_(?=\w)")
 
 
@@ -160,6 +161,29 @@ def breakable(page: str) -> str:
     return re.sub(r"<td\b[^>]*>(?:(?!<pre|</td>).)*</td>", cell, page, flags=re.DOTALL)
 
 
+def stackable(page: str) -> str:
+    """Return HTML whose tables of four columns or more know each cell's heading: a phone shows their rows as cards."""
+
+    def table(match: re.Match[str]) -> str:
+        titles = [re.sub("<[^>]+>", "", title).strip() for title in re.findall(r"<th\b.*?</th>", match[0], re.DOTALL)]
+        if len(titles) < _CARDS or "colspan" in match[0] or "rowspan" in match[0]:
+            return match[0]
+
+        def row(found: re.Match[str]) -> str:
+            labels = iter(titles)
+            return re.sub(r"<td\b", lambda _cell: f'<td data-label="{next(labels, "")}"', found[0])
+
+        rows = re.sub(r"<tr\b.*?</tr>", row, match[0], flags=re.DOTALL)
+        return rows.replace('<table class="docutils', '<table class="cards docutils', 1)
+
+    return re.sub(r'<table class="docutils.*?</table>', table, page, flags=re.DOTALL)
+
+
+def unbroken_options(page: str) -> str:
+    """Return HTML in which a browser does not break an option in code, such as -e, behind its first hyphen."""
+    return re.sub(r'<span class="pre">(?=-{1,2}\w[^<]{0,24}</span>)', '<span class="pre option">', page)
+
+
 def build(work: pathlib.Path) -> pathlib.Path:
     """Build the site below `work` and return the folder of its HTML. Raise SiteError if anything is wrong with it."""
     source, html = work / "source", work / "html"
@@ -177,7 +201,7 @@ def build(work: pathlib.Path) -> pathlib.Path:
     for path in html.rglob("*.html"):
         page = path.read_text("utf-8")
         if "<wbr>" not in page:
-            path.write_text(breakable(page), "utf-8")
+            path.write_text(unbroken_options(stackable(breakable(page))), "utf-8")
     found = links.problems(html)
     if found:
         raise SiteError("Broken links:\n" + "\n".join(found))

@@ -111,6 +111,20 @@ def test_every_page_fits_a_phone(site: str, browser: Browser, dark: bool) -> Non
     assert {name: found for name, found in wrong.items() if found} == {}
 
 
+def test_a_wide_table_is_cards_on_a_phone_and_a_table_elsewhere(site: str, browser: Browser) -> None:
+    """All of a row is in the window, each cell behind its heading; an option such as -e is not broken."""
+    cells = "[...document.querySelectorAll('table.cards td')]"
+    beyond = f"{cells}.filter(one => one.getBoundingClientRect().right > innerWidth).length"
+    headings = f"{cells}.slice(0, 5).map(one => getComputedStyle(one, '::before').content)"
+    broken = "[...document.querySelectorAll('code .pre.option')].filter(one => one.getClientRects().length > 1).length"
+    with browser.open(f"{site}/docs/reference/variables.html", width=PHONE) as page:
+        assert page.run(f"{cells}.length > 100 && document.querySelectorAll('code .pre.option').length > 1")
+        assert (page.run(beyond), page.run(broken)) == (0, 0)
+        assert page.run(headings) == ["none", '"for: "', '"type: "', '"default: "', '"meaning: "']
+    with browser.open(f"{site}/docs/reference/variables.html", width=DESKTOP) as page:
+        assert page.run("getComputedStyle(document.querySelector('table.cards tr')).display") == "table-row"
+
+
 def test_the_navigation_has_every_page(site: str, browser: Browser) -> None:
     sources = [path.relative_to(ROOT) for path in (ROOT / "docs").rglob("*.md") if "site" not in path.parts[-2:]]
     with browser.open(f"{site}/index.html", scripts=False) as page:

@@ -315,7 +315,7 @@ def test_a_mesh_of_1000_nodes_is_summed_up_by_racks() -> None:
 def test_routes_are_counted_by_mode() -> None:
     """Two racks of two nodes: a pool with CrossSubnet is direct in a rack, and a tunnel between racks.
 
-    Nobody has a route to a spare block, of which each node has one in each of its pools.
+    Each node has a spare block in each of its pools. Nobody has a route to those.
     """
     fleet = simulated.fleet(4, 2)
     report = simulated.status_of(fleet, down={("node1", "node3")})
