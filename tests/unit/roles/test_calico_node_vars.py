@@ -81,6 +81,8 @@ def test_settings_are_those_that_the_agent_knows():
     assert AgentSettings.from_dict(found) == AgentSettings(metrics_port=9191)
     found = json.loads(files(calico_node_agent_log_level="debug")["/etc/calico/agent.json"]["content"])
     assert AgentSettings.from_dict(found) == AgentSettings(log_level="debug")
+    found = json.loads(files(calico_node_sticky_seconds="0")["/etc/calico/agent.json"]["content"])
+    assert AgentSettings.from_dict(found) == AgentSettings(sticky=0)
 
 
 @pytest.mark.parametrize(

@@ -142,6 +142,7 @@ def test_a_template_that_cannot_be_evaluated_is_named(tmp_path: pathlib.Path) ->
         ("calico_node_confirm_timeout: -5", "Choose 0 or more."),
         ("calico_node_max_session_resets: -2", "Choose -1 or more."),
         ("calico_node_agent_metrics_port: '70000'", "Choose a number from 0 to 65535."),
+        ("calico_node_sticky_seconds: 3601", "Choose a number from 0 to 3600."),
     ],
 )
 def test_a_number_is_in_its_range(text: str, remedy: str, tmp_path: pathlib.Path) -> None:
