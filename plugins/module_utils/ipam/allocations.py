@@ -174,8 +174,7 @@ class Contradiction(ValueError):
 class _Block:
     """One block and its free addresses.
 
-    `free` has the addresses for the automatic choice, the longest free first, `kept` those that are kept for their
-    former workloads although their cooldown is over. `automatic` is whether the pool takes
+    `free` has the addresses for the automatic choice, the longest free first. `automatic` is whether the pool takes
     part in it. `granted` is False for a block that the plan does not grant, but in which workloads have addresses.
     `ahead`: the plan has the block as a spare one; `spare`: it is also not opened yet.
     """
@@ -191,7 +190,6 @@ class _Block:
         self.spare = ahead and not opened
         self.automatic = automatic
         self.free: collections.OrderedDict[int, None] = collections.OrderedDict()
-        self.kept: dict[int, None] = {}
 
 
 class Allocations:
@@ -432,7 +430,6 @@ class Allocations:
         allocation = Allocation(format_address(*key), handle, dict(attributes), block.pool, block.cidr)
         self._events.append(Assigned(allocation, self._released.get(key), self._former.get(key)))
         block.free.pop(value, None)
-        block.kept.pop(value, None)
         self._hold(key, allocation)
         return allocation
 
@@ -743,7 +740,6 @@ class Allocations:
             if self._released.get(key) == (number, at):  # else it was assigned since then
                 if self._former.get(key) is not None and at + self._sticky > now:
                     kept.append((number, at, key))
-                    self._offer(key, kept=True)
                 else:
                     self._former.forget(key)
                     self._offer(key)
@@ -753,12 +749,11 @@ class Allocations:
                 self._former.forget(key)
                 self._offer(key)
 
-    def _offer(self, key: _Key, kept: bool = False) -> None:
-        """Let an address take part in the automatic choice, as one that is `kept` or as a free one."""
+    def _offer(self, key: _Key) -> None:
+        """Let an address take part in the automatic choice."""
         block = self._block_of(key)
         if block is not None and self._may_choose(key):
-            block.kept.pop(key[1], None)
-            (block.kept if kept else block.free)[key[1]] = None
+            block.free[key[1]] = None
 
     def _may_choose(self, key: _Key) -> bool:
         return key not in self._fixed and key[1] not in self._reservations[key[0]]

@@ -5,7 +5,13 @@
 
 from __future__ import annotations
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocations import Allocation
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import BlockGrant
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocations import (
+    Allocation,
+    Allocations,
+    NoAddress,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.former_owners import FormerOwners
 from hypothesis import given
 from hypothesis import strategies as st
@@ -92,3 +98,82 @@ def test_there_is_one_former_owner_of_each_address(steps: list, one: Allocation)
         if former.handle == one.handle or former.attributes["name"].partition(".")[0] == name
     }
     assert set(had(owners, one)) == mine
+
+
+def granted(spares: int = 0) -> Allocations:
+    """Return the allocations of a block of four addresses, and of spare ones, with a cooldown of 10 s; 60 s sticky."""
+    allocations = Allocations(10, 60)
+    allocations.grant(
+        [BlockGrant("10.0.0.0/30", "p")], [BlockGrant(f"10.0.0.{4 * (n + 1)}/30", "p") for n in range(spares)], {}
+    )
+    return allocations
+
+
+def full(allocations: Allocations) -> list[str]:
+    return [allocations.assign(f"h{number}", {}, 0).address for number in range(4)]
+
+
+def test_others_get_a_kept_address_only_if_no_other_is_left() -> None:
+    allocations = granted(spares=1)
+    held = full(allocations)
+    for now, number in enumerate((2, 1, 3)):
+        allocations.release(f"h{number}", now)
+    assert [allocations.assign(f"new{number}", {}, 15).address for number in range(4)] == [
+        f"10.0.0.{number}" for number in range(4, 8)
+    ]
+    # The earliest release first; a workload of an address has it before others.
+    assert allocations.assign("h3", {}, 15).address == held[3]
+    assert allocations.assign("x", {}, 15).address == held[2]
+    assert allocations.assign("y", {}, 15).address == held[1]
+    with pytest.raises(NoAddress):
+        allocations.assign("z", {}, 15)
+
+
+def test_nobody_else_gets_a_kept_address_during_its_cooldown() -> None:
+    allocations = granted()
+    held = full(allocations)
+    allocations.release("h1", 0)
+    with pytest.raises(NoAddress):
+        allocations.assign("x", {}, 9)
+    assert allocations.assign("h1", {}, 9).address == held[1]
+
+
+def test_what_could_not_be_written_is_kept_as_before() -> None:
+    """The undoing of a return, and of a release, leads to the former owner of before."""
+    allocations = granted()
+    full(allocations)
+    allocations.release("h1", 0)
+    allocations.take_events()
+    before = allocations.snapshot()
+    allocations.assign("h1", {}, 1)
+    allocations.release("h1", 2)
+    allocations.assign("other", {}, 20)
+    allocations.release("other", 21)
+    allocations.undo(allocations.take_events())
+    assert allocations.snapshot() == before
+    assert allocations.assign("h1", {}, 22).address == "10.0.0.1"
+    allocations.release("h2", 23)
+    allocations.undo(allocations.take_events()[-1:])
+    assert [held.handle for held in allocations.all()] == ["h0", "h1", "h2", "h3"]
+
+
+def test_a_shortened_journal_has_the_former_owners() -> None:
+    allocations = granted()
+    full(allocations)
+    allocations.release("h1", 0)
+    allocations.release("h3", 1)
+    again = granted()
+    again.replay(allocations.snapshot())
+    again.usage(1)
+    assert again.assign("h1", {}, 30).address == "10.0.0.1"
+    assert again.assign("h3", {}, 60).address == "10.0.0.3"
+
+
+def test_an_address_of_a_failed_add_is_kept_for_nobody() -> None:
+    allocations = granted()
+    held = full(allocations)
+    allocations.release("h1", 0, returns=False)
+    allocations.release("h2", 0)
+    assert allocations.assign("h1", {}, 10).address == held[1]  # it is free like any other
+    allocations.release("h1", 10, returns=False)
+    assert allocations.assign("x", {}, 20).address == held[1]
