@@ -20,7 +20,7 @@ from .loopback_proxy import LoopbackProxy
 from .port_owner import PortOwner, find
 
 #: The most sockets of all claims together.
-SOCKETS = 8192
+SOCKETS = 40000
 _BACKLOG = 64
 _ATTEMPTS = 16  # free ports that are tried until one is free for both IP versions
 _KINDS = {"tcp": socket.SOCK_STREAM, "udp": socket.SOCK_DGRAM}
@@ -63,6 +63,7 @@ class PortClaims:
     def __init__(self, is_own: t.Callable[[str, PortOwner], bool] = lambda id, owner: False) -> None:
         self._is_own = is_own
         self._claims: dict[str, list[socket.socket]] = {}
+        self._count = 0  # the sockets of all claims
         self._proxy = LoopbackProxy()
 
     def __contains__(self, id: object) -> bool:
@@ -118,7 +119,7 @@ class PortClaims:
 
     def _bound(self, id: str, wanted: WantedPort, family: int, number: int) -> t.Optional[socket.socket]:
         """Return a socket bound to the port; None if a process has it that may have it for this workload."""
-        if sum(len(claim) for claim in self._claims.values()) >= SOCKETS:
+        if self._count >= SOCKETS:
             raise PortNotClaimed(wanted, errno.EMFILE, None)
         try:
             made = socket.socket(_FAMILIES[family], _KINDS[wanted.protocol])
@@ -144,6 +145,7 @@ class PortClaims:
 
     def _keep(self, claim: list[socket.socket], wanted: WantedPort, family: int, made: socket.socket) -> None:
         claim.append(made)
+        self._count += 1
         if wanted.protocol == "tcp":
             target = (wanted.targets[family], wanted.port)
             asyncio.get_running_loop().add_reader(made.fileno(), self._proxy.accept, made, target)
@@ -152,6 +154,7 @@ class PortClaims:
                 made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 0)  # The agent does not read it.
 
     def _close(self, made: socket.socket) -> None:
+        self._count -= 1
         if made.type == socket.SOCK_STREAM:
             with contextlib.suppress(RuntimeError, ValueError):
                 asyncio.get_running_loop().remove_reader(made.fileno())

@@ -189,7 +189,11 @@ def listening(site: Site, port: int) -> set[str]:
 
 
 def rules(site: Site, command: str = "iptables") -> list[str]:
-    return [line for line in site.run(HOST, f"{command}-save", "-t", "nat").splitlines() if "PUBLISHED" in line]
+    return [
+        line
+        for line in site.run(HOST, f"{command}-save", "-t", "nat").splitlines()
+        if "PUBLISHED" in line or "cali-pub-" in line
+    ]
 
 
 def test_ports_go_with_their_workload(site: Site) -> None:
@@ -202,12 +206,15 @@ def test_ports_go_with_their_workload(site: Site) -> None:
     site.daemon.delete("web")
     assert listening(site, 8080) == set() == listening(site, 9000)
     site.daemon.in_sync()
-    assert not [line for command in ("iptables", "ip6tables") for line in rules(site, command) if "DNAT --to" in line]
+    assert not [
+        line for command in ("iptables", "ip6tables") for line in rules(site, command) if "-j cali-pub-" in line
+    ]
     # The next workload has the port at once.
     other = site.web("8080>80", name="other")
     site.serve("other", 80)
     assert site.ask("outside", WAN, 8080) == OUTSIDE
     assert f"--to-destination {other['addresses'][0]}:80" in "".join(rules(site))
+    assert [line for line in rules(site) if "-j cali-pub-" in line]
 
 
 def test_ports_outlive_the_agent(site: Site) -> None:

@@ -128,9 +128,9 @@ def hashed(monkeypatch):
     names = []
     hashes = iptables_saved.hashes
 
-    def watch(chain, rules):
+    def watch(chain, rules, *known):
         names.append(chain)
-        return hashes(chain, rules)
+        return hashes(chain, rules, *known)
 
     monkeypatch.setattr(iptables_saved, "hashes", watch)
     return names

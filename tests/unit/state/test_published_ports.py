@@ -26,12 +26,39 @@ WEB = PublishingWorkload(
 DB = PublishingWorkload(("10.244.1.6",), (PublishedPort("tcp", 5432, 5432),))
 
 
+def test_a_workload_changes_its_own_chain_and_the_rule_that_leads_there() -> None:
+    """Other workloads keep their chains, as the same objects, so that they need not be compared."""
+    (one,) = with_ports((), [DB], ["cali+"])
+    many = PublishingWorkload(("10.244.1.7",), tuple(PublishedPort("tcp", number, 80) for number in range(9000, 9004)))
+    (two,) = with_ports((), [many, DB], ["cali+"])
+    (own,) = [name for name in one.chains if name.startswith("cali-pub-")]
+    assert two.chains[own] is one.chains[own]
+    (other,) = [name for name in two.chains if name.startswith("cali-pub-") and name != own]
+    assert two.chains["cali-PUBLISHED"] == (
+        *one.chains["cali-PUBLISHED"],
+        f"-p tcp -m tcp --dport 9000:9003 -j {other}",
+    )
+    assert len(two.chains[other]) == 4
+
+
+def test_workloads_with_a_port_of_one_address_come_first() -> None:
+    last = PublishingWorkload(("10.244.1.9",), (PublishedPort("tcp", 5432, 1, "192.0.2.1"),))
+    (table,) = with_ports((), [DB, last], ["cali+"])
+    first, second = (rule.rpartition(" ")[2] for rule in table.chains["cali-PUBLISHED"])
+    assert table.chains[first] == ("-d 192.0.2.1/32 -p tcp -m tcp --dport 5432 -j DNAT --to-destination 10.244.1.9:1",)
+    assert table.chains[second] == ("-p tcp -m tcp --dport 5432 -j DNAT --to-destination 10.244.1.6:5432",)
+
+
 def test_published_ports_have_exactly_these_rules() -> None:
     first, nat, nat6 = with_ports((FILTER, NAT), [WEB], ["cali+"])
     assert first is FILTER
     assert nat.chains == {
         "cali-POSTROUTING": ("-j cali-nat-outgoing",),
         "cali-PUBLISHED": (
+            "-p tcp -m tcp --dport 8080 -j cali-pub-f6570f74d87cd4fe",
+            "-p udp -m udp --dport 53 -j cali-pub-f6570f74d87cd4fe",
+        ),
+        "cali-pub-f6570f74d87cd4fe": (
             "-d 192.0.2.1/32 -p udp -m udp --dport 53 -j DNAT --to-destination 10.244.1.5:5353",
             "-p tcp -m tcp --dport 8080 -j DNAT --to-destination 10.244.1.5:80",
         ),
@@ -47,8 +74,10 @@ def test_published_ports_have_exactly_these_rules() -> None:
         Hook("POSTROUTING", "-o cali+ -m conntrack --ctstate DNAT -j cali-PUBLISHED-SNAT"),
     )
     assert (nat6.name, nat6.family) == ("nat", 6)
+    chain6 = next(name for name in nat6.chains if name.startswith("cali-pub-"))
     assert nat6.chains == {
-        "cali-PUBLISHED": ("-p tcp -m tcp --dport 8080 -j DNAT --to-destination [fd00:10:244::5]:80",),
+        "cali-PUBLISHED": (f"-p tcp -m tcp --dport 8080 -j {chain6}",),
+        chain6: ("-p tcp -m tcp --dport 8080 -j DNAT --to-destination [fd00:10:244::5]:80",),
         "cali-PUBLISHED-SNAT": ("-s fd00:10:244::5/128 -d fd00:10:244::5/128 -j MASQUERADE",),
     }
     assert nat6.hooks == (

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ...base.published_port import PublishedPort
 from ...base.terminal_text import cut
 from ...dataplane.change import Change
 from ...dataplane.drivers import workload as workload_driver
@@ -45,6 +46,7 @@ class WorkloadTable:
         #: The IP versions of ports that were published since the agent's start. Their chains stay: removals of whole
         #: chains are withheld for a time after the start, and a rule for a port must not outlive its workload.
         self._published: set[int] = set()
+        self._publishers: dict[tuple[str, int], set[str]] = {}  # by protocol and port, also former ones
         self.opened: tuple[str, ...] = ()
         self.relabellings = 0
 
@@ -132,6 +134,18 @@ class WorkloadTable:
             raise not_found(id)
         return workload
 
+    def publishers(self, protocol: str, host_port: int) -> list[tuple[AttachedWorkload, PublishedPort]]:
+        """Return the workloads that publish a port of the host, at any of its addresses, each with that port."""
+        ids = self._publishers.get((protocol, host_port), set())
+        found = [
+            (workload, port)
+            for workload in (self._attached[id] for id in sorted(ids) if id in self._attached)
+            for port in workload.ports
+            if (port.protocol, port.host_port) == (protocol, host_port)
+        ]
+        ids.intersection_update(workload.id for workload, _port in found)
+        return found
+
     def endpoint(self, workload: AttachedWorkload) -> VethEndpoint:
         """Return the endpoint of a workload under the present node state: its devices, addresses and settings.
 
@@ -185,6 +199,7 @@ class WorkloadTable:
     def _note_ports(self, workload: AttachedWorkload) -> None:
         for port in workload.ports:
             self._published.update(port.families(workload.addresses))
+            self._publishers.setdefault((port.protocol, port.host_port), set()).add(workload.id)
 
     def _in_inventory(self, interface: str) -> str:
         known = self._persisted.state.endpoints if self._persisted.state else ()

@@ -147,17 +147,14 @@ def _check(on: WorkloadContext, workload: AttachedWorkload, ports: t.Sequence[Pu
                 " one.",
                 {"field": "ports"},
             )
-        for other in on.table:
-            if other.id == workload.id:
-                continue
-            for present in other.ports:
-                if published_port.collide(port, workload.addresses, present, other.addresses):
-                    raise AgentError(
-                        protocol.CONFLICT,
-                        f"port {port.host_port}/{port.protocol} of this host is taken by workload {other.id}. Choose"
-                        " another one, or delete that workload.",
-                        {"field": "ports"},
-                    )
+        for other, present in on.table.publishers(port.protocol, port.host_port):
+            if other.id != workload.id and published_port.collide(port, workload.addresses, present, other.addresses):
+                raise AgentError(
+                    protocol.CONFLICT,
+                    f"port {port.host_port}/{port.protocol} of this host is taken by workload {other.id}. Choose"
+                    " another one, or delete that workload.",
+                    {"field": "ports"},
+                )
 
 
 def _wanted(workload: AttachedWorkload, port: PublishedPort) -> WantedPort:

@@ -109,9 +109,17 @@ def _chains(place: TablePlace, table: IptablesTable, have: Chains, compared: Com
         if hashed is not None:
             change = _chain(place, chain, tuple(zip(hashed, table.chains[chain])), have.get(chain))
             known = {rule.hash for rule in have.get(chain, ())}
-            leading = [rule for digest, rule in change.new.rules if digest not in known]
+            led = {target for rule in have.get(chain, ()) if rule.hash for target in _JUMP.findall(rule.text)}
+            new = (rule for digest, rule in change.new.rules if digest not in known)
+            # A chain to which another rule has led already gets packets by its own new rules alone.
+            leading = [rule for rule in new if not led.issuperset(_JUMP.findall(rule))]
             reached = _reached(place, table, leading, compared)
-            write = change.new._replace(hooked=chain in hooked, title=table.titles.get(chain, ""), reached=reached)
+            write = change.new._replace(
+                hooked=chain in hooked,
+                title=table.titles.get(chain, ""),
+                reached=reached,
+                left=_left(table, have.get(chain, ()), set(hashed), have),
+            )
             changes.append(change._replace(new=write, note=write.title))
     compared.keep(place, table.chains)
     return changes
@@ -175,6 +183,17 @@ def _reached(place: TablePlace, table: IptablesTable, rules: t.Iterable[str], co
                 found[chain] = tuple(zip(compared.hashes(place, chain, table.chains[chain]), table.chains[chain]))
                 todo += table.chains[chain]
     return tuple(found.items())
+
+
+def _left(table: IptablesTable, before: t.Iterable[SavedRule], remain: t.Container[str], have: Chains) -> Reached:
+    """Return the superfluous chains of table nat that a chain leads to no longer, with their rules; () elsewhere.
+
+    `before` are the present rules of the chain; those with hashes in `remain` stay in it.
+    """
+    if table.name != iptables_nat.TABLE:
+        return ()
+    gone = [target for rule in before if rule.hash not in remain for target in _JUMP.findall(rule.text)]
+    return tuple((chain, have[chain]) for chain in dict.fromkeys(gone) if chain in have and chain not in table.chains)
 
 
 def _chain(place: TablePlace, chain: str, rules: Rules, have: t.Optional[tuple[SavedRule, ...]]) -> Change:
@@ -355,6 +374,11 @@ def _delete_stale(kernel: Kernel, place: TablePlace, changes: t.Sequence[Change]
             chains[write.chain] = iptables_nat.ChainRules(write.chain, change.old or (), write.rules)
         elif isinstance(write, ChainDelete) and not write.moved:
             chains[write.chain] = iptables_nat.ChainRules(write.chain, write.rules, ())
+    for change in changes:
+        write = written(change)
+        for chain, rules_before in write.left if isinstance(write, ChainWrite) else ():
+            # The chain itself may be deleted later, but packets do not reach it any more.
+            chains.setdefault(chain, iptables_nat.ChainRules(chain, rules_before, ()))
     for change in changes:
         write = written(change)
         for chain, rules in () if isinstance(write, ChainDelete) else write.reached:

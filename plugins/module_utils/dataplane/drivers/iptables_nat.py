@@ -135,6 +135,7 @@ class _Host:
         return self.is_own(address) and device not in self._devices.get(address, ())
 
 
+@functools.lru_cache(maxsize=4096)
 def _parsed(text: str) -> t.Optional[_Rule]:
     """Return a rule of ours as values, or None if it neither translates nor returns, or is none that we write."""
     rule, negated = _Rule(), False
@@ -208,14 +209,14 @@ class StaleConnections:
     def __init__(self, chains: t.Sequence[ChainRules], kernel: Kernel, family: int) -> None:
         self._family = family
         self._host = _Host(kernel, family)
-        self._chains = [chain for chain in chains if chain.chain in _PASSING]
+        self._chains = [chain for chain in chains if _passing(chain.chain) is not None]
         self._indexes = [(one.chain, _RuleIndex(one.before), _RuleIndex(one.after)) for one in self._chains]
 
     def filters(self) -> list[ConnectionFilter]:
         """Return which connections to look at: one filter per protocol, except TCP, of the rules that differ."""
         ports: dict[int, set[int]] = {}
         different = {one.chain: list(_different(one.before, one.after)) for one in self._chains}
-        if different.get(published_ports.CHAIN):
+        if any(rules for chain, rules in different.items() if _is_published(chain)):
             # The rules for the sources of published ports are about the same connections as those for destinations.
             different.pop(published_ports.SNAT_CHAIN, None)
         for chain, rules in different.items():
@@ -234,14 +235,15 @@ class StaleConnections:
         if connection.master or connection.sent.protocol == _TCP:
             return False
         for chain, before, after in self._indexes:
-            flow = connection.sent if chain == published_ports.CHAIN else connection.flow
+            flow = connection.sent if _is_published(chain) else connection.flow
             wanted = after.translation(flow, self._host)
             if wanted is not None:
                 is_stale = not _has(connection, wanted)
             else:
                 former = before.translation(flow, self._host)
                 is_stale = former is not None and _has(connection, former)
-            if is_stale and _PASSING[chain](connection, self._host):
+            passing = _passing(chain)
+            if is_stale and passing is not None and passing(connection, self._host):
                 return True
         return False
 
@@ -289,8 +291,17 @@ def _to_published_workload(connection: Connection, host: _Host) -> bool:
     return translated and host.device_to(flow.destination).startswith(INTERFACE_PREFIX)
 
 
+def _is_published(chain: str) -> bool:
+    """Return whether a chain has rules for the destinations of published ports: that of a workload, or of all."""
+    return chain == published_ports.CHAIN or chain.startswith(published_ports.WORKLOAD_CHAIN)
+
+
+def _passing(chain: str) -> t.Optional[t.Callable[[Connection, _Host], bool]]:
+    """Return what tells whether a connection passes a chain, None for a chain without translations."""
+    return _to_own_address if _is_published(chain) else _PASSING.get(chain)
+
+
 _PASSING: dict[str, t.Callable[[Connection, _Host], bool]] = {
-    published_ports.CHAIN: _to_own_address,
     published_ports.SNAT_CHAIN: _to_published_workload,
     outgoing_nat.CHAIN: _forwarded,
     _POSTROUTING: _sent_out,

@@ -47,7 +47,7 @@ class ChainWrite(t.NamedTuple):
     `delta` are the lines that change the present chain into it. If there are none, the chain is emptied and refilled in
     the same transaction. `hooked` says that rules in chains of others refer to it, or that a refusal has already
     reduced a new chain. `title` names the chain for people, "" if there is no better name. In table nat, `reached` has
-    the rules of each chain that it leads to.
+    the rules of each chain that it leads to, and `left` those of superfluous chains that it leads to no longer.
     """
 
     place: TablePlace
@@ -58,6 +58,7 @@ class ChainWrite(t.NamedTuple):
     hooked: bool = False
     title: str = ""
     reached: Reached = ()
+    left: Reached = ()
 
     @property
     def set_aside(self) -> bool:

@@ -47,11 +47,14 @@ class Saved(t.NamedTuple):
     incompatible: dict[str, str]
 
 
-def hashes(chain: str, rules: t.Iterable[str]) -> tuple[str, ...]:
-    """Return one hash per rule, of 16 characters, over the chain's name and the rule."""
+def hashes(chain: str, rules: t.Iterable[str], known: t.Mapping[str, str] = {}) -> tuple[str, ...]:
+    """Return one hash per rule, of 16 characters, over the chain's name and the rule; `known` has some by rule."""
     start = hashlib.sha224(chain.encode("utf-8", "surrogatepass") + b" ")
     found = []
     for rule in rules:
+        if rule in known:
+            found.append(known[rule])
+            continue
         state = start.copy()
         state.update(rule.encode("utf-8", "surrogatepass"))
         found.append(base64.urlsafe_b64encode(state.digest()[:12]).decode())
@@ -145,7 +148,9 @@ class ComparedChains:
     def hashes(self, place: TablePlace, chain: str, rules: tuple[str, ...]) -> tuple[str, ...]:
         """Return the hashes of a chain's desired rules."""
         one = self._compared.get(place, {}).get(chain)
-        return one.hashes if one is not None and one.rules is rules else hashes(chain, rules)
+        if one is None:
+            return hashes(chain, rules)
+        return one.hashes if one.rules is rules else hashes(chain, rules, dict(zip(one.rules, one.hashes)))
 
     def compare(
         self, place: TablePlace, chain: str, rules: tuple[str, ...], have: t.Optional[tuple[SavedRule, ...]]

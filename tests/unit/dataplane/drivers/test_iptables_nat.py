@@ -130,6 +130,18 @@ def test_flows_follow_a_port_to_another_workload_and_away(host, number):
     assert left(host, publishing(), old, new, foreign) == [old, foreign]
 
 
+def test_flows_of_a_port_end_before_the_chain_of_the_workload_is_deleted(host):
+    """No rule leads to the chain any more. Deletions of chains may follow much later."""
+    converge(iptables, host, publishing(port()))
+    going, other = connection(UDP, CLIENT, WAN, to=(WEB, 53)), connection(UDP, CLIENT, WAN, 5301, to=(WEB, 53))
+    host.machine.tracked = [going, other]
+    tables = publishing()
+    changes = iptables.diff(tables, iptables.observe(host, tables))
+    assert {change.subject for change in changes if change.action == "-"} != set()
+    iptables.apply(host, [change for change in changes if change.action != "-"])
+    assert host.machine.tracked == [other]
+
+
 def test_flows_of_a_port_end_with_the_chain(host):
     converge(iptables, host, publishing(port()))
     other = connection(UDP, CLIENT, WAN, 5301, to=(WEB, 53))
