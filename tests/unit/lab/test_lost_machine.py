@@ -57,10 +57,13 @@ def test_a_machine_that_does_not_answer_is_named(tmp_path: Path) -> None:
         (tmp_path / "pid").write_text(f"{qemu.pid}\n")
         monitor.bind(str(tmp_path / "monitor"))
         monitor.listen()
-        threading.Thread(target=_answer, args=(monitor,), daemon=True).start()
+        answering = threading.Thread(target=_answer, args=(monitor,), daemon=True)
+        answering.start()
         with pytest.raises(LabError) as caught:
             Reached(tmp_path).exec("node1", "exit 255")
         qemu.kill()
+        monitor.shutdown(socket.SHUT_RDWR)  # ends the thread: a closed socket would not
+        answering.join()
     assert str(caught.value) == (
         "node1: the emulated machine does not answer. QEMU's monitor says: VM status: running\n"
         "The console ended with: soft lockup"
@@ -70,7 +73,10 @@ def test_a_machine_that_does_not_answer_is_named(tmp_path: Path) -> None:
 def _answer(monitor: socket.socket) -> None:
     """Answer one question as QEMU's monitor does, which repeats it first. `lost` may connect twice."""
     while True:
-        connection, dummy = monitor.accept()
+        try:
+            connection, dummy = monitor.accept()
+        except OSError:
+            return
         with connection:
             connection.sendall(b"QEMU 7.2 monitor\r\n(qemu) ")
             if connection.recv(100) == b"info status\n":
