@@ -33,13 +33,26 @@ def test_a_name_with_spaces_and_parentheses_is_no_field() -> None:
     assert idle.processor_seconds(f"17 (a (b) c) S {fields}\n") == pytest.approx((14 + 15 + 16 + 17) / ticks)
 
 
-def test_what_a_busy_process_takes_is_measured() -> None:
+def test_what_a_busy_process_takes_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However little of a processor it gets: the measurement lasts until it has used 0.3 seconds of one."""
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+        clock = (~busy.pid << 3) | 2  # the processor's time of that process, clock_getcpuclockid(3)
+        pause = time.sleep
+
+        def until_used(_seconds: float) -> None:
+            end = time.clock_gettime(clock) + 0.3
+            while time.clock_gettime(clock) < end:
+                pause(0.01)
+
+        monkeypatch.setattr(idle.time, "sleep", until_used)
         try:
+            began = time.monotonic()
             found = idle.measured(busy.pid, 0.5)
+            lasted = time.monotonic() - began
         finally:
             busy.kill()
-    assert 10 < found["percent"] < 120
+    # /proc counts in hundredths of a second.
+    assert 100 * 0.26 / lasted <= found["percent"] <= 115
     assert 0 < found["memory"] <= found["peak"]
 
 
