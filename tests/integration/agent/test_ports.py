@@ -348,11 +348,11 @@ def translations(site: Site, backend: str) -> list[str]:
 def test_ports_follow_the_hosts_iptables_to_its_other_backend(
     engine: t.Any, tmp_path: pathlib.Path, first: str, then: str
 ) -> None:
-    """A port is in the kernel when it is reported, and a client that never pauses goes on."""
+    """A port is in the kernel when it is reported, and a client that never pauses goes on. No resync helps."""
     with daemon_under_test(engine, tmp_path, DUAL) as daemon:
         site = Site(daemon)
         switch(site, first)
-        daemon.settings(cooldown=0.0, cleanup_grace=0.0)
+        daemon.settings(cooldown=0.0, cleanup_grace=0.0, resync_interval=600.0)
         daemon.start()
         site.connect()
         try:

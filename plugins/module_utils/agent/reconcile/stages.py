@@ -227,7 +227,8 @@ class Stages:
         """
         compiled, guards = self.wanted.with_policy(state), self.registry.guards
 
-        def work() -> tuple[NodeState, repair.Applied, set[repair.Same]]:
+        def work() -> tuple[NodeState, repair.Applied, set[repair.Same], bool]:
+            backend = self.drivers.tables.backend
             whole, before = compiled(), self._written
             if whole.ipsets:
                 self.drivers.sets.check(self._kernel)
@@ -258,13 +259,15 @@ class Stages:
             if not applied.failed:
                 self._written = {**before, **dict.fromkeys(guards, whole)}
                 on_written()
-            return whole, applied, drift
+            return whole, applied, drift, backend not in ("", self.drivers.tables.backend)
 
         self._admitting += 1
         try:
-            whole, applied, drift = await self._run(work)
+            whole, applied, drift, switched = await self._run(work)
         finally:
             self._admitting -= 1
+        if switched:
+            self.policy_changed()  # for the rules in the other backend, which a pass removes
         if not applied.failed:
             for kind in guards:
                 self.kinds[kind].nothing_missing = whole

@@ -12,6 +12,7 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.agent import Agent
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.polling import Polling
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.published_port import PublishedPort
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Policy, policy_set
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState, allow_all
 
@@ -63,6 +64,26 @@ def test_an_add_after_a_switch_is_guarded_in_the_backend_of_the_host(tmp_path: p
             await node.settle()
             assert ours(node, OTHER[now]) == [] and node.differences() == []
             assert agent.status.in_sync
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("first", ["nft", "legacy"])
+def test_rules_leave_the_other_backend_soon_without_policy_too(tmp_path: pathlib.Path, first: str) -> None:
+    """An add that notices the switch before polling does has the old rules removed, long before the next resync."""
+
+    async def scenario() -> None:
+        node = Node(tmp_path, with_state(), cleanup_grace=0.0)
+        node.kernel.netfilter.default = first
+        agent = await started(node)
+        await agent.transactions.add(node.request("before", ports=(PublishedPort("tcp", 0, 80),)))
+        await node.settle()
+        assert ours(node, first)
+        node.kernel.netfilter.default = OTHER[first]
+        await agent.transactions.add(node.request("after", ports=(PublishedPort("tcp", 0, 81),)))
+        await asyncio.sleep(5)
+        assert ours(node, first) == [] and ours(node, OTHER[first])
+        assert agent.status.in_sync and node.differences() == []
 
     run(scenario())
 
