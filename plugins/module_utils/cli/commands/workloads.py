@@ -179,7 +179,7 @@ def list_workloads(arguments: argparse.Namespace, sources: Sources) -> int:
         published = [", ".join(published_port.texts(_ports_of(entry))) or "-" for entry in found]
         wide = [
             (namespace, _short(name), addresses, interface, _short(netns.rpartition("/")[2]), by, ports)
-            for (namespace, name, addresses, _, interface, netns, by), ports in zip(rows, published)
+            for (namespace, name, addresses, dummy, interface, netns, by), ports in zip(rows, published)
         ]
         sys.stdout.write(tables.fitted(_WIDE, wide))
     else:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import types
 import typing as t
 
 PREFIX = "cali-"
@@ -47,7 +48,9 @@ class Saved(t.NamedTuple):
     incompatible: dict[str, str]
 
 
-def hashes(chain: str, rules: t.Iterable[str], known: t.Mapping[str, str] = {}) -> tuple[str, ...]:
+def hashes(
+    chain: str, rules: t.Iterable[str], known: t.Mapping[str, str] = types.MappingProxyType({})
+) -> tuple[str, ...]:
     """Return one hash per rule, of 16 characters, over the chain's name and the rule; `known` has some by rule."""
     start = hashlib.sha224(chain.encode("utf-8", "surrogatepass") + b" ")
     found = []

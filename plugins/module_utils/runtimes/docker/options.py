@@ -58,7 +58,7 @@ def read_network(given: t.Mapping[str, t.Any]) -> ContainerOptions:
         raise RefusedRequest(f"-o name=... is not possible with the driver calico. {_NAME_INSTEAD}")
     for key in given:
         if not (key == MTU_OPTION or key in _INSTEAD or key.startswith((LABEL, _DOCKERS))):
-            word, dot, _ = key.partition(".")
+            word, dot, dummy = key.partition(".")
             near = nearest(f"{word}.KEY" if dot else key, (MTU_OPTION, f"{LABEL}KEY"))
             hint = f"Did you mean {near[0]}?" if near else f"A network has the options {LABEL}KEY or {MTU_OPTION}."
             raise RefusedRequest(

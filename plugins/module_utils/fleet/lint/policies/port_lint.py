@@ -79,7 +79,8 @@ class _Endpoints:
     """Workloads with addresses of their own, made for a try. `all` are those that were made."""
 
     def __init__(self, fleet: Fleet, known: t.Iterable[Endpoint], family: int) -> None:
-        assert fleet.policy is not None
+        if fleet.policy is None:
+            raise ValueError("a fleet without policy has nothing to try")
         self.all: list[Endpoint] = []
         self._given = labels_by_profile(fleet.policy.policy_set.profiles)
         self._known = list({(one.labels, one.profiles): one for one in known if one.kind == WORKLOAD_ENDPOINT}.values())
