@@ -268,7 +268,7 @@ class Ours(Plugin):
 
     @property
     def pid(self) -> int:
-        """Return the process number of the agent."""
+        """Return the process id (PID) of the agent."""
         return self._agent.pid
 
     def police(self, own: int, others: int) -> None:

@@ -506,7 +506,7 @@ def test_a_plan_from_before_a_change_of_the_backend_writes_nothing(kernel, first
 
 @pytest.mark.parametrize(("four", "six"), [("nft", "legacy"), ("legacy", "nft")])
 def test_each_ip_version_has_the_backend_of_its_own_program(kernel, ran, four, six):
-    """`iptables` and `ip6tables` write different backends between two calls of update-alternatives."""
+    """update-alternatives is called for each program alone, and between two calls their backends differ."""
     kernel.netfilter.default, kernel.netfilter.default6 = four, six
     tables = CachedTables(Clock())
     desired = [filtering(*dispatch(3)), dataclasses.replace(filtering(*dispatch(3)), family=6)]

@@ -141,7 +141,7 @@ def test_a_check_of_all_interfaces_overrules_that_of_workloads(have, spoofing, t
 
 
 def excluding(*versions):
-    """Return a state with tunnels of both IP versions, whose natOutgoing excludes the addresses of nodes."""
+    """Return a state with tunnels of both IP versions. Its natOutgoing leaves packets to nodes' addresses alone."""
     tables = firewall.tables([POOLS[version] for version in versions], (), excludes_hosts=True)
     vxlan6 = TunnelDevice("vxlan-v6.calico", "vxlan", 1430, "fd00:10:10::17", None, "66:00:00:00:00:02", 4096, 4789)
     nodes = (FleetMember("node7", STATE.address, 64512), FleetMember("node8", "10.10.1.18/24", 64512))

@@ -279,7 +279,7 @@ class Polling:
 
 
 class _Pace:
-    """A pace for something that polls read: it lets so many polls read it that this takes a thousandth of a processor.
+    """A pace for reading something in some of all polls, so that this takes about a thousandth of a processor.
 
     At least one poll of 90 reads it. `period` is the time between polls in seconds.
     """

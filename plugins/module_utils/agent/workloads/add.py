@@ -77,9 +77,8 @@ async def add(on: WorkloadContext, request: AddRequest) -> AttachedWorkload:
         try:
             await _wait_for_device(on, workload)
             async with on.rwlock.shared():
-                addresses, pool = on.addresses.assign(
-                    request, on.cleanup.stuck
-                )  # in memory only; _attach writes or undoes it
+                # This is in memory only; _attach writes or undoes it.
+                addresses, pool = on.addresses.assign(request, on.cleanup.stuck)
                 failpoints.point("add.assigned")
                 workload = dataclasses.replace(workload, addresses=addresses, pool=pool)
                 attached = await _attach(on, workload)

@@ -39,7 +39,7 @@ class FlowSweep:
         ]
 
     def lines(self, all_policies: bool = False) -> list[str]:
-        """Return the lines to print: what passes, then what decides each kind of flow. `all_policies` has no effect."""
+        """Return the lines to print: first the kinds of flows that pass, then the others. `all_policies` is ignored."""
         documents = self._documents()
         passing = [one for one in documents if one["verdict"] == "allow"]
         verdict = self.document()["verdict"]

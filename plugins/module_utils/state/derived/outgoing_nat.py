@@ -29,7 +29,7 @@ def to_hosts(family: int) -> str:
 
 
 def excludes_hosts(state: NodeState, family: int) -> bool:
-    """Return whether `state` exempts packets of this IP version to addresses of nodes."""
+    """Return whether natOutgoing in `state` leaves packets of this IP version to nodes' addresses alone."""
     return _has_rule(state, to_hosts(family))
 
 

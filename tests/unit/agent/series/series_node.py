@@ -117,7 +117,7 @@ class SeriesNode(KillableNode):
             await self._call(step)
 
     def step_of_others(self) -> None:
-        """Note that another program wrote what only polling finds."""
+        """Record a write by another program, which the agent learns of only when it polls the kernel."""
         self._disturbed = self._written_by_others = True
 
     async def _together(self, calls: t.Sequence[Step]) -> None:

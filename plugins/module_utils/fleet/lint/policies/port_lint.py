@@ -149,7 +149,7 @@ def _rules(policy_set: PolicySet, made: _Endpoints) -> t.Iterator[_Rule]:
 
 
 def _allowed_by(evaluator: Evaluator, tried: _Rule, node: str, family: int) -> str:
-    """Return what allows the address `node` something that a client is denied by the rule, "" if nothing does."""
+    """Return the rule or tier that allows packets from the address `node` that `tried` denies clients, "" for none."""
     rule = tried.rule
     protocols = [rule.protocol] if rule.protocol is not None else ["tcp", "udp"]
     for protocol, workload, client in itertools.product(protocols, tried.workloads, tried.clients):
