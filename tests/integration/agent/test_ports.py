@@ -210,9 +210,8 @@ def test_ports_go_with_their_workload(site: Site) -> None:
     site.daemon.delete("web")
     assert listening(site, 8080) == set() == listening(site, 9000)
     site.daemon.in_sync()
-    assert not [
-        line for command in ("iptables", "ip6tables") for line in rules(site, command) if "-j cali-pub-" in line
-    ]
+    for command in ("iptables", "ip6tables"):
+        site.daemon.until(lambda name=command: "cali-pub-" not in "".join(rules(site, name)), "the chains are gone")
     # The next workload has the port at once.
     other = site.web("8080>80", name="other")
     site.serve("other", 80)

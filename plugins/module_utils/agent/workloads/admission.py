@@ -71,8 +71,8 @@ class PolicyUpdates:
         self._waiting.append(id)
         return self._admissions.written()
 
-    def retry(self) -> None:
-        """Let the reconciler look at sets and rules again, after a write that failed; do not wait for it."""
+    def look_again(self) -> None:
+        """Let the reconciler look at sets and rules, for what a write left superfluous or undone. Do not wait."""
         self._stages.policy_changed()
 
     async def in_force(self, write: Write, what: str, endpoint: t.Optional[VethEndpoint] = None) -> None:

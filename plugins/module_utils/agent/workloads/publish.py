@@ -4,7 +4,7 @@
 """Publish ports of an attached workload: claims of the host's ports, the record, the rules, in this order.
 
     publish     claims (sockets) ─► record ─► rules and the setting of the host end ─► answer
-    withdraw    record ─► rules ─► claims released
+    withdraw    record ─► rules ─► claims released ─► the setting
 
 A workload's record has its ports, so that the rules come back with it after a restart or a reboot. The claims end with
 the agent, and its next start claims them again (recovery.py).
@@ -73,7 +73,7 @@ async def _put_in_force(
     try:
         async with on.rwlock.shared():
             write = on.policy.ports_changed(workload.id)
-            await on.in_kernel(workload_driver.open_to_loopback, on.table.endpoint(published))
+            await on.in_kernel(workload_driver.set_route_localnet, on.table.endpoint(published))
             await on.policy.in_force(write, f"the ports of workload {workload.id}")
     except BaseException:
         await _withdrawn(on, published)
@@ -98,6 +98,10 @@ async def _withdrawn(on: WorkloadContext, workload: AttachedWorkload) -> Attache
         on.persisted.records.save(bare)
     on.table.replace(bare)
     await release(on, workload)
+    try:
+        await on.in_kernel(workload_driver.set_route_localnet, on.table.endpoint(bare))
+    except AgentError as error:
+        _log.warning("The setting of workload %s for its ports stays for now: %s", workload.id, error)
     return bare
 
 
@@ -112,8 +116,8 @@ async def release(on: WorkloadContext, workload: AttachedWorkload) -> None:
         await on.policy.in_force(on.policy.ports_changed(workload.id), "the end of published ports")
     except AgentError as error:
         _log.warning("The rules for ports of workload %s stay for now: %s", workload.id, error)
-        on.policy.retry()
     finally:
+        on.policy.look_again()  # The workload's chain, to which no rule leads any more, goes by a pass.
         on.claims.release(workload.id)
 
 

@@ -288,11 +288,10 @@ def closed_settings(endpoint: VethEndpoint) -> tuple[str, ...]:
     return tuple(one for one in hardening.SETTINGS if one != _LOCALNET) if endpoint.publishes(4) else hardening.SETTINGS
 
 
-def open_to_loopback(kernel: Kernel, endpoint: VethEndpoint) -> None:
-    """Set what `closed_settings` leaves out on a host end that publishes a port of IPv4, if it exists."""
-    if endpoint.publishes(4):
-        with passing_over(errno.ENOENT):
-            kernel.sysctl_write(hardening.key(_LOCALNET, endpoint.interface), "1")
+def set_route_localnet(kernel: Kernel, endpoint: VethEndpoint) -> None:
+    """Let a host end, if it exists, route 127.0.0.0/8 exactly if its workload publishes a port of IPv4."""
+    with passing_over(errno.ENOENT):
+        kernel.sysctl_write(hardening.key(_LOCALNET, endpoint.interface), "1" if endpoint.publishes(4) else "0")
 
 
 def _host_end(link: t.Optional[Link], endpoint: VethEndpoint) -> t.Optional[Link]:
