@@ -10,7 +10,10 @@ import ssl
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gate.quotas import WORKLOADS
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gate.server import Gate
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gate.server import (
+    RIGHTS_SECONDS,
+    Gate,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.settings import address_of
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.transport import TlsFiles
 
@@ -28,12 +31,19 @@ def server_tls(cluster: EtcdCluster, member: Member) -> tuple[ssl.SSLContext, Tl
 
 
 @contextlib.asynccontextmanager
-async def gates(cluster: EtcdCluster, workloads: int = WORKLOADS) -> t.AsyncIterator[list[str]]:
-    """Yield the URLs of a gate before each member, which makes room for so many workloads of a node."""
+async def gates(
+    cluster: EtcdCluster, workloads: int = WORKLOADS, rights_seconds: float = RIGHTS_SECONDS
+) -> t.AsyncIterator[list[str]]:
+    """Yield the URLs of a gate before each member, which makes room for so many workloads of a node.
+
+    A gate ends a watch at most `rights_seconds` after its user may not read.
+    """
     servers, urls = [], []
     for member in cluster.members:
         context, tls = server_tls(cluster, member)
-        gate = Gate(address_of(member.url), tls, str(cluster.fleet_file), workloads=workloads)
+        gate = Gate(
+            address_of(member.url), tls, str(cluster.fleet_file), workloads=workloads, rights_seconds=rights_seconds
+        )
         server = await gate.listen("127.0.0.1", 0, context)
         servers.append(server)
         urls.append(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}")

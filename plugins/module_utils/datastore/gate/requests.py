@@ -168,6 +168,11 @@ def starts_at(request: bytes) -> int:
     return int(parse(request)["create_request"].get("start_revision", 0))
 
 
+def first_key(request: bytes) -> str:
+    """Return the first key of a watch that `passed` returned, in base64."""
+    return str(parse(request)["create_request"]["key"])
+
+
 def check_writes(found: t.Iterable[Json], user: str) -> None:
     """Raise RequestNotPassed if one of the writes is not one that the agent of the node `user` makes.
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import ssl
 import typing as t
 
@@ -33,6 +34,7 @@ from .requests import (
     WATCH,
     RequestNotPassed,
     check_writes,
+    first_key,
     passed,
     starts_at,
     writes,
@@ -56,6 +58,8 @@ _REST_SECONDS = 2.0  # for a body that is not read, after its refusal
 _PUT_OFF_SECONDS = 1.0  # until the gate tells one to ask later
 _REGULAR_SECONDS = 1.0  # between two looks at the files of the fleet's addresses and of revoked certificates
 _LOOK_SECONDS = 5.0  # between two looks at the member
+#: The most seconds between two questions whether a watch's user may still read: etcd itself never ends an open watch.
+RIGHTS_SECONDS = 60.0
 #: Connections whose memory is given back to the kernel together.
 _FREED = 64
 #: gRPC's codes for a right that is missing, a bound, a server that cannot be asked, and a token that is not known.
@@ -80,7 +84,7 @@ class Gate:
 
     `fleet` is the path of a file with the addresses of the fleet, and `revoked` of one with the SHA-256 fingerprints of
     certificates that are no longer accepted; "" means none. There is room for so many `workloads` of each node. `free`
-    is called when many connections have ended.
+    is called when many connections have ended. A watch ends at most `rights_seconds` after its user may not read.
     """
 
     def __init__(
@@ -91,6 +95,7 @@ class Gate:
         revoked: str = "",
         workloads: int = WORKLOADS,
         free: t.Callable[[], None] = lambda: None,
+        rights_seconds: float = RIGHTS_SECONDS,
     ) -> None:
         self._member = GatedMember(member, tls)
         self._looking: t.Optional[asyncio.Task[None]] = None
@@ -105,6 +110,7 @@ class Gate:
         self._revoked = ListFile(revoked, fingerprint)
         self._open: dict[AgentStream, str] = {}  # with the fingerprints of their certificates
         self._free = free
+        self._rights_seconds = rights_seconds
         self._most = 0  # connections since `free` was called
 
     async def listen(self, host: str, port: int, tls: t.Optional[ssl.SSLContext]) -> AgentListener:
@@ -236,18 +242,41 @@ class Gate:
         """Take what a request with the writes `wanted` needs from its user's quota, until `taken` is left."""
 
         async def ask(path: str, body: bytes) -> Json:
-            call = RequestHead(path, request.headers, len(body), request.user, reads=True)
-            upstream, status, header = await self._begin(call, body)
-            with contextlib.closing(upstream):
-                answer = await within(ANSWER_SECONDS, upstream.body(header))
-            if status != 200:
-                raise gateway.error_of(status, answer)
-            return gateway.decode(answer)
+            return await self._answer_to(request._replace(path=path, reads=True), body)
 
         if wanted:
             await self._quotas.of(user).write(wanted, ask)
         elif request.reads:
             await taken.enter_async_context(self._quotas.of(user).read())
+
+    async def _answer_to(self, call: RequestHead, body: bytes) -> Json:
+        """Return the member's answer to a call of the gate's own. Raise EtcdError or TransportError."""
+        upstream, status, header = await self._begin(call, body)
+        try:
+            answer = await within(ANSWER_SECONDS, upstream.body(header))
+        except BaseException:
+            upstream.close()
+            raise
+        self._member.keep(upstream)
+        if status != 200:
+            raise gateway.error_of(status, answer)
+        return gateway.decode(answer)
+
+    async def _rights_end(self, watch: RequestHead, asked: bytes) -> None:
+        """Wait until the user of a watch may not read the watch's first key any more.
+
+        etcd checks rights when a watch begins only. A member that does not answer says nothing about rights.
+        """
+        call = watch._replace(path=RANGE, reads=False)
+        body = gateway.to_bytes({"key": first_key(asked), "serializable": True})
+        while True:
+            await asyncio.sleep(self._rights_seconds * random.uniform(0.5, 1.0))
+            try:
+                await self._answer_to(call, body)
+            except (gateway.PermissionDenied, gateway.Unauthenticated):
+                return
+            except (TransportError, gateway.EtcdError):
+                continue
 
     async def _ask(
         self, stream: AgentStream, request: RequestHead, asked: bytes, turn: _Turn, replay: t.Optional[Replay] = None
@@ -264,7 +293,7 @@ class Gate:
         try:
             if request.path == WATCH and status == 200:
                 await turn.aclose()
-                await _pass_watch(stream, upstream, header, replay)
+                await _pass_watch(stream, upstream, header, replay, self._rights_end(request, asked))
                 return False
             if request.path == AUTHENTICATE:
                 answer = await within(ANSWER_SECONDS, upstream.body(header))
@@ -311,9 +340,13 @@ async def _pass_answer(
 
 
 async def _pass_watch(
-    stream: AgentStream, upstream: MemberConnection, header: t.Mapping[str, str], replay: t.Optional[Replay]
+    stream: AgentStream,
+    upstream: MemberConnection,
+    header: t.Mapping[str, str],
+    replay: t.Optional[Replay],
+    rights_end: t.Coroutine[t.Any, t.Any, None],
 ) -> None:
-    """Pass on a watch until either side ends it, or the agent does not read it for long."""
+    """Pass on a watch until either side ends it, the agent does not read it for long, or `rights_end` returns."""
 
     async def send() -> None:
         await stream.send(_begun(200))
@@ -323,14 +356,13 @@ async def _pass_watch(
                 await stream.send(_chunk(part))
         await stream.send(_chunk(b""))
 
-    sending = asyncio.ensure_future(send())
-    leaving = asyncio.ensure_future(stream.sends_or_ends())
+    tasks = [asyncio.ensure_future(one) for one in (send(), stream.sends_or_ends(), rights_end)]
     try:
-        await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in (sending, leaving):
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(sending, leaving, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _head(head: bytes) -> tuple[str, dict[str, str], int]:

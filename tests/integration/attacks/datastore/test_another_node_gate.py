@@ -21,7 +21,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.g
     Unauthenticated,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import EndpointKey
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.transport import TransportError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.transport import Lines, TransportError
 
 from tests.etcd_cluster import EtcdCluster
 from tests.integration.attacks.datastore.test_another_node_etcd import END, ranged, written
@@ -289,3 +289,63 @@ def test_watches_without_an_end(cluster: EtcdCluster) -> None:
                         pass
 
     through_gates(cluster, attack)
+
+
+async def ends(lines: Lines, seconds: float) -> bool:
+    """Return whether a watch ends within `seconds`, whatever it has until then."""
+    clock = asyncio.get_running_loop()
+    until_then = clock.time() + seconds
+    with contextlib.suppress(TransportError):
+        while (left := until_then - clock.time()) > 0:
+            await lines.next(left)
+    return clock.time() < until_then
+
+
+def test_watches_that_outlive_their_rights(cluster: EtcdCluster) -> None:
+    """Keep watches open, with a certificate that is not revoked, after the user is deleted or its role may not read.
+
+    Gain: Addresses, labels and ports of all workloads, as they change, for as long as the connection lasts.
+    Precedent: CWE-613 (insufficient session expiration): etcd checks rights only when a watch begins.
+    Closed: 0.3.0
+    Result: At etcd itself the watch goes on until its member restarts, which `etcd_revoke.yml` does. A gate asks again
+    at least once a minute whether the user may read, and ends the watch if not. Other nodes' watches go on.
+    """
+
+    async def attack() -> None:
+        operator = cluster.operator()
+        watched = {"key": gateway.encoded(keys.WATCHED.start), "range_end": gateway.encoded(keys.WATCHED.end)}
+        for path, body in (
+            ("role/revoke", {"role": "node1", **watched}),
+            ("user/delete", {"name": "node1"}),
+        ):
+            async with gates(cluster, rights_seconds=1.0) as urls, contextlib.AsyncExitStack() as stack:
+                other = await stack.enter_async_context(reading(cluster.settings("node2", urls)))
+                await other.synced()
+                lines = {}
+                for way, addresses in (("gate", urls), ("etcd", list(cluster.urls))):
+                    client = cluster.settings("node1", addresses).client()
+                    await client.write([put(1, "node1")])
+                    lines[way] = await stack.enter_async_context(client.member.watch(keys.WATCHED, 1))
+                    assert gateway.watch_answer_of(await lines[way].next(30)).created
+                    stack.push_async_callback(client.close)
+                assert not await ends(lines["gate"], 3.0), "a gate ends the watch of a user that may read"
+                await operator.call(f"/v3/auth/{path}", gateway.to_bytes(body))
+                assert await ends(lines["gate"], 60.0), path
+                await operator.write([put(7, "node10")])
+                await seen(lines["etcd"], put(7, "node10").key)
+                await operator.write([gateway.Delete(put(7, "node10").key)])
+                await other.equals(operator)
+                assert other.status.listings == 1
+            for kind in ("user", "role"):
+                with contextlib.suppress(gateway.EtcdError):
+                    await operator.call(f"/v3/auth/{kind}/delete", gateway.to_bytes({"name": "node1", "role": "node1"}))
+            await cluster.add_node("node1")
+        await operator.close()
+
+    asyncio.run(attack())
+
+
+async def seen(lines: Lines, key: str) -> None:
+    """Wait until a watch has a change of a key. Raise TransportError if it ends before."""
+    while not any(change.key == key for change in gateway.watch_answer_of(await lines.next(30)).changes):
+        pass

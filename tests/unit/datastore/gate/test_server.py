@@ -156,3 +156,55 @@ def test_a_request_that_is_no_agents_ends_the_connection() -> None:
         server.close()
 
     asyncio.run(scenario())
+
+
+def test_a_watch_ends_with_the_right_to_read() -> None:
+    """The gate asks in the user's name for the watch's first key; only a refusal ends the watch, and no other error."""
+
+    async def scenario() -> None:
+        answers = iter(
+            [
+                (200, b'{"header":{"revision":"1"}}'),
+                (503, b'{"code":14,"message":"etcdserver: no leader"}'),
+                (429, b'{"code":8,"message":"etcdserver: too many requests"}'),
+                (403, b'{"code":7,"message":"etcdserver: permission denied"}'),
+            ]
+        )
+        asked: list[bytes] = []
+
+        async def member(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with contextlib.suppress(asyncio.IncompleteReadError):
+                while True:
+                    head = await reader.readuntil(b"\r\n\r\n")
+                    body = await reader.readexactly(int(head.split(b"Content-Length: ")[1].split(b"\r\n")[0]))
+                    if b"/v3/watch" in head:
+                        line = b'{"result":{"created":true}}\n'
+                        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+                        writer.write(b"%x\r\n%b\r\n" % (len(line), line))
+                        continue
+                    status, answer = 200, b'{"token":"t1","header":{"revision":"1"}}'
+                    if RANGE.encode() in head:
+                        asked.append(body)
+                        assert b"Authorization: t1\r\n" in head
+                        status, answer = next(answers)
+                    writer.write(b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n%b" % (status, len(answer), answer))
+            writer.close()
+
+        server = await asyncio.start_server(member, "127.0.0.1", 0)
+        gate = Gate(MemberAddress(*server.sockets[0].getsockname()[:2]), None, rights_seconds=0.1)
+        serving = await gate.listen("127.0.0.1", 0, None)
+        transport = HttpTransport(MemberAddress(*serving.sockets[0].getsockname()[:2]), None)
+        login = gateway.to_bytes({"name": "node1", "password": "secret"})
+        assert (await transport.call("/v3/auth/authenticate", login, {}, 60))[0] == 200
+        body = gateway.watch_request(keys.WATCHED, 0)
+        async with transport.watch("/v3/watch", body, {"Authorization": "t1"}, 60) as lines:
+            assert b"created" in await lines.next(60)
+            with pytest.raises(TransportError, match=r"closed the connection|ended"):
+                await lines.next(60)
+        first = {"key": gateway.encoded(keys.WATCHED.start), "serializable": True}
+        assert asked == [gateway.to_bytes(first)] * 4
+        await transport.close()
+        serving.close()
+        server.close()
+
+    asyncio.run(scenario())
