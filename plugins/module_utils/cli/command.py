@@ -18,7 +18,9 @@ if t.TYPE_CHECKING:
     from ..node.machine import Machine
 
 #: Options with a value that users write before the command.
-_BEFORE_A_VALUE = ("-i", "--inventory", "-l", "--log-level", "-c", "--config", "--context")
+_BEFORE_A_VALUE = ("-i", "--inventory", "--vault-password-file", "-l", "--log-level", "-c", "--config", "--context")
+#: Commands that have commands below them, which users may separate by such options.
+_GROUPS = frozenset({"ipam", "policy", "node", "workload", "datastore", "cluster"})
 
 
 def main(
@@ -45,19 +47,40 @@ def main(
 def _ordered(words: t.Sequence[str]) -> list[str]:
     """Return the words with options before the command behind it, whose parser knows them or says what is wrong.
 
-    `help COMMAND` becomes `COMMAND --help`.
+    The command of a group (`ipam show`) has two words. `help COMMAND` becomes `COMMAND --help`.
     """
-    left, options = list(words), []
-    while left:
-        if left[0] in _BEFORE_A_VALUE and len(left) > 2:
-            options += [left.pop(0), left.pop(0)]
-        elif left[0] == "--allow-version-mismatch" or left[0].partition("=")[0] in _BEFORE_A_VALUE and "=" in left[0]:
-            options.append(left.pop(0))
-        else:
-            break
+    options, left = _leading_options(list(words))
+    if left and left[0] in _GROUPS:
+        more, rest = _leading_options(left[1:])
+        options, left = options + more, [left[0], *rest]
     if left[:1] == ["help"] and left[1:2] != ["--help"]:
         return [*left[1:], "--help"]
+    if "--" in left:
+        place = left.index("--")
+        return left[:place] + options + left[place:]
     return left + options
+
+
+def _leading_options(words: list[str]) -> tuple[list[str], list[str]]:
+    """Return the options at the beginning of `words`, each with its value, and the words behind them."""
+    place = 0
+    while place < len(words):
+        word = words[place]
+        if word in _BEFORE_A_VALUE and len(words) > place + 2:
+            place += 2
+        elif word == "--allow-version-mismatch" or _has_its_value(word):
+            place += 1
+        else:
+            break
+    return words[:place], words[place:]
+
+
+def _has_its_value(word: str) -> bool:
+    """Return whether a word is one of these options and its value in one: --inventory=hosts, -ihosts."""
+    if word.startswith("--"):
+        name, equals, dummy = word.partition("=")
+        return bool(equals) and name in _BEFORE_A_VALUE
+    return len(word) > 2 and word[:2] in _BEFORE_A_VALUE
 
 
 def _run(words: list[str], machine: t.Optional[Machine], program: str, controller: bool) -> int:

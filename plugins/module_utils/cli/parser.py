@@ -96,15 +96,18 @@ def _get(commands: t.Any) -> None:
         "and those of policy: globalnetworkpolicies, networkpolicies, both also staged, tiers, profiles,\n"
         "globalnetworksets, networksets, hostendpoints.",
     )
-    parser.add_argument("kind", metavar="KIND", nargs="?", help="a kind, such as ippools, ippool or pool")
+    parser.add_argument("kind", metavar="KIND", nargs="?", help="a kind, such as ippools, ippool or pool; or KIND/NAME")
     parser.add_argument("names", metavar="NAME", nargs="*", help="names; without any, all are shown")
     parser.add_argument(
-        "-o", "--output", default="ps", metavar="FORMAT", help="ps, wide, yaml, json or custom-columns=NAME,..."
+        "-o", "--output", default="ps", metavar="FORMAT", help="ps, wide, yaml, json, name or custom-columns=NAME,..."
     )
     parser.add_argument(
         "-n", "--namespace", metavar="NAMESPACE", help="the namespace of the resources (default: 'default')"
     )
     parser.add_argument("-A", "-a", "--all-namespaces", action="store_true", help="resources of all namespaces")
+    parser.add_argument(
+        "--selector", metavar="SELECTOR", help="only resources whose labels match, such as \"rack == 'a'\""
+    )
     _files_of_resources(parser)
     parser.add_argument(
         "--export", action="store_true", help="accepted and ignored: documents contain nothing of the cluster"

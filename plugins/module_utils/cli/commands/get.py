@@ -12,10 +12,10 @@ import sys
 import time
 import typing as t
 
-from ...base.release import API_VERSION
+from ...base import naming
 from ..errors import DONE, PROBLEMS, CommandError, UsageError
-from ..render import kinds, tables
-from ..render.kind import Cell, Document, HasAsNumber, Kind, View, name_of
+from ..render import kinds, output_formats
+from ..render.kind import Cell, Document, HasAsNumber, Kind, View, name_of, namespace_of
 from ..sources import Sources
 
 DEFAULT_NAMESPACE = "default"
@@ -37,10 +37,11 @@ class ResourceSource(HasAsNumber, t.Protocol):
 
 
 def run(arguments: argparse.Namespace, sources: Sources) -> int:
-    wanted = _of_files(arguments) if arguments.filename else [_of_words(arguments)]
+    wanted = _wanted(arguments)
+    chosen = _chosen_by(arguments, wanted)
     if arguments.output == "wide" and not arguments.inventory:
         wanted = [one._replace(kind=_with_heartbeats(one.kind, sources)) for one in wanted]
-    write = writer(arguments.output, {one.kind: None for one in wanted})
+    write = output_formats.writer(arguments.output, {one.kind: None for one in wanted})
     source: ResourceSource
     if arguments.inventory:
         from . import inventory_resources
@@ -51,18 +52,57 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
     found: list[tuple[Kind, list[Document]]] = []
     missing: list[tuple[Kind, str]] = []
     for one in wanted:
-        documents = _selected(source.documents(one.kind), one)
+        documents = [document for document in _selected(source.documents(one.kind), one) if chosen(document)]
         lacking = [name for name in one.names if not any(_is_called(document, name) for document in documents)]
         missing += [(one.kind, name) for name in lacking]
         if one.names:
-            documents = [document for document in documents if any(_is_called(document, name) for name in one.names)]
+            documents = [document for name in one.names for document in documents if _is_called(document, name)]
         if documents or not lacking:
             found.append((one.kind, documents))
     if found:
-        sys.stdout.write(write(found, source, arguments))
+        shape = output_formats.Shape(
+            listed=not arguments.filename and not wanted[0].names,
+            namespaces=bool(arguments.all_namespaces or arguments.namespace or arguments.filename),
+        )
+        sys.stdout.write(write(found, source, shape))
     for kind, name in missing:
         sys.stderr.write(f"resource does not exist: {kind.name}({name}). `calicoctl get {kind.names[0]}` lists all.\n")
     return PROBLEMS if missing else DONE
+
+
+def _wanted(arguments: argparse.Namespace) -> list[WantedResources]:
+    if arguments.filename:
+        return _of_files(arguments)
+    if "/" in (arguments.kind or ""):
+        return _of_pairs(arguments)
+    return [_of_words(arguments.kind, tuple(dict.fromkeys(arguments.names)), arguments)]
+
+
+def _chosen_by(arguments: argparse.Namespace, wanted: t.Sequence[WantedResources]) -> t.Callable[[Document], bool]:
+    """Return the test of --selector on a document, which every document passes without one.
+
+    Labels are those of its metadata, and its namespace as in Calico's policy. Raise UsageError for a selector that
+    cannot be read, or beside names or files.
+    """
+    if arguments.selector is None:
+        return lambda dummy: True
+    if arguments.filename or any(one.names for one in wanted):
+        raise UsageError("--selector chooses among all resources of a KIND: leave out names and -f.")
+    from ...base import selectors
+
+    try:
+        selector = selectors.parse(arguments.selector)
+    except selectors.SelectorError as error:
+        raise UsageError(f"--selector: {error}") from error
+
+    def chosen(document: Document) -> bool:
+        labels = dict(document["metadata"].get("labels") or {})
+        namespace = namespace_of(document)
+        if namespace:
+            labels.setdefault(naming.NAMESPACE_LABEL, namespace)
+        return selector.matches(labels)
+
+    return chosen
 
 
 def _with_heartbeats(kind: Kind, sources: Sources) -> Kind:
@@ -109,15 +149,26 @@ def _resource_error() -> type[Exception]:
     return ResourceError
 
 
-def _of_words(arguments: argparse.Namespace) -> WantedResources:
-    if arguments.kind is None:
+def _of_words(word: t.Optional[str], names: tuple[str, ...], arguments: argparse.Namespace) -> WantedResources:
+    if word is None:
         raise UsageError("say what to get: a KIND such as ippools, or -f FILE for the resources that a file names.")
-    kind = kinds.find(arguments.kind)
+    kind = kinds.find(word)
     _check(arguments, kind)
     namespace = None
     if kind.namespaced and not arguments.all_namespaces:
         namespace = arguments.namespace or DEFAULT_NAMESPACE
-    return WantedResources(kind, tuple(dict.fromkeys(arguments.names)), namespace)
+    return WantedResources(kind, names, namespace)
+
+
+def _of_pairs(arguments: argparse.Namespace) -> list[WantedResources]:
+    """Return the resources that words KIND/NAME name, the form in which `-o name` shows them."""
+    wanted = []
+    for word in dict.fromkeys((arguments.kind, *arguments.names)):
+        kind, slash, name = word.partition("/")
+        if not (kind and slash and name):
+            raise UsageError(f"'{word}' is no KIND/NAME. Write all resources so, or one KIND and its names.")
+        wanted.append(_of_words(kind, (name,), arguments))
+    return wanted
 
 
 def _of_files(arguments: argparse.Namespace) -> list[WantedResources]:
@@ -171,79 +222,8 @@ def _check(arguments: argparse.Namespace, kind: Kind) -> None:
 def _selected(documents: list[Document], wanted: WantedResources) -> list[Document]:
     if wanted.namespace is None:
         return documents
-    return [document for document in documents if document["metadata"]["namespace"] == wanted.namespace]
+    return [document for document in documents if namespace_of(document) == wanted.namespace]
 
 
 def _is_called(document: Document, name: str) -> bool:
     return name in (document["metadata"]["name"], document["spec"].get("workload"))
-
-
-Found = list[tuple[Kind, list[Document]]]
-Writer = t.Callable[[Found, HasAsNumber, argparse.Namespace], str]
-
-
-def writer(output: str, wanted: t.Iterable[Kind]) -> Writer:
-    """Return the function (found, source, arguments) -> text that formats resources by `output`, the word after -o.
-
-    Raise UsageError for an unknown word, and for no custom column or one that a kind of `wanted` does not have.
-    """
-    word, equals, rest = output.partition("=")
-    if output in ("yaml", "yml"):
-        from ..render import yaml_text
-
-        return lambda found, dummy, arguments: yaml_text.dump(_whole(found, arguments))
-    if output == "json":
-        import json
-
-        return lambda found, dummy, arguments: json.dumps(_whole(found, arguments), indent=2) + "\n"
-    if output in ("ps", "wide"):
-        return _tables({kind: kind.short if output == "ps" else kind.wide for kind in wanted})
-    if word == "custom-columns" and equals:
-        return _tables({kind: _headings(rest, kind) for kind in wanted})
-    raise UsageError(f"unrecognized output format '{output}'. Use ps, wide, yaml, json or custom-columns=NAME,...")
-
-
-def _headings(text: str, kind: Kind) -> tuple[str, ...]:
-    headings = tuple(heading.strip().upper() for heading in text.split(",") if heading.strip())
-    if not headings:
-        raise UsageError("need to specify at least one column")
-    for heading in headings:
-        if heading not in kind.columns:
-            raise UsageError(f"unknown heading {heading}, valid values are: {', '.join(kind.columns)}")
-    return headings
-
-
-def _tables(headings: t.Mapping[Kind, t.Sequence[str]]) -> Writer:
-    """Return the function that writes one table for each kind, in the order in which they were found."""
-
-    def write(found: Found, source: HasAsNumber, arguments: argparse.Namespace) -> str:
-        of_kinds: dict[Kind, list[Document]] = {}
-        for kind, documents in found:
-            of_kinds.setdefault(kind, []).extend(documents)
-        parts = []
-        for kind, documents in of_kinds.items():
-            namespaces = kind.namespaced and (arguments.all_namespaces or bool(arguments.filename))
-            rows = [
-                [
-                    *([document["metadata"]["namespace"]] if namespaces else []),
-                    *(kind.columns[heading](document, source) for heading in headings[kind]),
-                ]
-                for document in documents
-            ]
-            parts.append(tables.columns([*(["NAMESPACE"] if namespaces else []), *headings[kind]], rows) + "\n")
-        return "".join(parts)
-
-    return write
-
-
-def _whole(found: Found, arguments: argparse.Namespace) -> t.Any:
-    """Return the one document if one name was asked for, else a list resource (IPPoolList...) of all found.
-
-    Documents that files name are a plain list, as their kinds may differ.
-    """
-    documents = [document for dummy, of_kind in found for document in of_kind]
-    if len(documents) == 1 and (arguments.filename or len(arguments.names) == 1):
-        return documents[0]
-    if arguments.filename:
-        return documents
-    return {"apiVersion": API_VERSION, "kind": f"{found[0][0].name}List", "items": documents}

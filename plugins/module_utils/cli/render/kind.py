@@ -40,8 +40,8 @@ Cell = t.Callable[[Document, HasAsNumber], str]
 class Kind:
     """A resource kind. `names` are all names that the user may write; the first one is the plural.
 
-    `columns` is {heading: cell}, in the order of the wide table; `short` are the headings of the default one.
-    `variable` names the inventory's variables.
+    `columns` is {heading: cell}, in the order of the wide table; `short` are the headings of the default one, and
+    `custom` those that only custom-columns shows. `variable` names the inventory's variables.
     """
 
     name: str
@@ -51,10 +51,16 @@ class Kind:
     documents: t.Callable[[View], list[Document]]
     variable: str
     namespaced: bool = False
+    custom: tuple[str, ...] = ()
 
     @property
     def wide(self) -> tuple[str, ...]:
-        return tuple(self.columns)
+        return tuple(heading for heading in self.columns if heading not in self.custom)
+
+    @property
+    def singular(self) -> str:
+        """The kind as a word of the command line, such as ippool."""
+        return self.name.lower()
 
 
 def spec_field(*path: str, default: str = "") -> Cell:
@@ -71,6 +77,14 @@ def spec_field(*path: str, default: str = "") -> Cell:
 
 def name_of(document: Document, dummy: t.Optional[HasAsNumber] = None) -> str:
     return str(document["metadata"]["name"])
+
+
+def namespace_of(document: Document, dummy: t.Optional[HasAsNumber] = None) -> str:
+    return str(document["metadata"].get("namespace", ""))
+
+
+def spec_count(key: str) -> Cell:
+    return lambda document, dummy: str(len(document["spec"].get(key) or ()))
 
 
 def spec_list(key: str, limit: int = 80) -> Cell:

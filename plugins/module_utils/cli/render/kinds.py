@@ -11,7 +11,18 @@ from ...base import naming
 from ...base.addresses import host
 from ...state.fleet_list import FleetMember
 from ..errors import UsageError
-from .kind import Document, HasAsNumber, Kind, View, document_of, name_of, spec_field, spec_list
+from .kind import (
+    Document,
+    HasAsNumber,
+    Kind,
+    View,
+    document_of,
+    name_of,
+    namespace_of,
+    spec_count,
+    spec_field,
+    spec_list,
+)
 from .policy_kinds import POLICY_KINDS
 
 if t.TYPE_CHECKING:
@@ -188,6 +199,16 @@ def _bgp_peer(node: str, peer: BirdPeer) -> Document:
     return _checked("BGPPeer", {field: value for field, value in flat.items() if value is not None})
 
 
+def _peering_nodes(document: Document, dummy: HasAsNumber) -> str:
+    """Return the node of a BGPPeer, or the selector of its nodes; "(global)" for all nodes."""
+    spec = document["spec"]
+    return str(spec.get("node") or spec.get("nodeSelector") or "(global)")
+
+
+#: The lists of rules of a BGPFilter, in the order of its columns.
+_FILTER_RULES = ("exportV4", "importV4", "exportV6", "importV6")
+
+
 # --- workload endpoints ---------------------------------------------------------------------------------------------
 
 
@@ -291,7 +312,7 @@ KINDS = (
         {
             "NAME": name_of,
             "PEERIP": spec_field("peerIP"),
-            "NODE": spec_field("node", default="(global)"),
+            "NODE": _peering_nodes,
             "ASN": spec_field("asNumber"),
         },
         ("NAME", "PEERIP", "NODE", "ASN"),
@@ -300,9 +321,9 @@ KINDS = (
     ),
     Kind(
         "BGPFilter",
-        ("bgpfilters", "bgpfilter", "bgpf"),
-        {"NAME": name_of},
-        ("NAME",),
+        ("bgpfilters", "bgpfilter", "bgpf", "bgpfs", "bf", "bfs"),
+        {"NAME": name_of, **{f"NUM{rules.upper()}": spec_count(rules) for rules in _FILTER_RULES}},
+        ("NAME", *(f"NUM{rules.upper()}" for rules in _FILTER_RULES)),
         _bgp_filters,
         "calico_bgp_filters (group_vars)",
     ),
@@ -322,7 +343,7 @@ KINDS = (
     ),
     Kind(
         "IPReservation",
-        ("ipreservations", "ipreservation", "ipr"),
+        ("ipreservations", "ipreservation", "ipr", "reservations", "reservation"),
         {"NAME": name_of, "CIDRS": spec_list("reservedCIDRs")},
         ("NAME",),
         _reservations,
@@ -339,12 +360,15 @@ KINDS = (
             "INTERFACE": spec_field("interfaceName"),
             "PROFILES": spec_list("profiles"),
             "NATS": spec_list("ipNATs"),
+            "NAMESPACE": namespace_of,
+            "ORCHESTRATOR": spec_field("orchestrator"),
         },
         ("WORKLOAD", "NODE", "NETWORKS", "INTERFACE"),
         _workload_endpoints,
         "calico_workloads (group_vars) or calico_node_workloads (host_vars); for one that comes and goes, use "
         "`calicoctl workload add` and `calicoctl workload del`",
         namespaced=True,
+        custom=("NAMESPACE", "ORCHESTRATOR"),
     ),
     *POLICY_KINDS,
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import typing as t
 
-from .kind import Cell, Document, HasAsNumber, Kind, View, name_of, spec_field, spec_list
+from .kind import Cell, Document, HasAsNumber, Kind, View, name_of, namespace_of, spec_field, spec_list
 
 if t.TYPE_CHECKING:
     from ...policy.model import PolicySet
@@ -102,10 +102,18 @@ _OF_POLICIES: t.Mapping[str, Cell] = {
 }
 
 
+_ONLY_CUSTOM = ("NAMESPACE",)
+
+
+def _namespaced(columns: t.Mapping[str, Cell]) -> t.Mapping[str, Cell]:
+    return {**columns, "NAMESPACE": namespace_of}
+
+
 def _policy_kind(kind: str, names: tuple[str, ...], namespaced: bool, staged: bool) -> Kind:
     name = f"Staged{kind}" if staged else kind
     where = f"{_WHERE}; calico_staged_policies" if staged else _WHERE
-    return Kind(name, names, _OF_POLICIES, ("NAME", "TIER"), _policies(kind, staged), where, namespaced)
+    columns, custom = (_namespaced(_OF_POLICIES), _ONLY_CUSTOM) if namespaced else (_OF_POLICIES, ())
+    return Kind(name, names, columns, ("NAME", "TIER"), _policies(kind, staged), where, namespaced, custom)
 
 
 POLICY_KINDS = (
@@ -117,7 +125,7 @@ POLICY_KINDS = (
     ),
     _policy_kind(
         "NetworkPolicy",
-        ("networkpolicies", "networkpolicy", "np", "nps", "policy", "policies", "pol"),
+        ("networkpolicies", "networkpolicy", "np", "nps", "policy", "policies", "pol", "pols"),
         namespaced=True,
         staged=False,
     ),
@@ -129,7 +137,16 @@ POLICY_KINDS = (
     ),
     _policy_kind(
         "NetworkPolicy",
-        ("stagednetworkpolicies", "stagednetworkpolicy", "snp", "snps"),
+        (
+            "stagednetworkpolicies",
+            "stagednetworkpolicy",
+            "snp",
+            "snps",
+            "stagedpolicy",
+            "stagedpolicies",
+            "spol",
+            "spols",
+        ),  # fmt: skip
         namespaced=True,
         staged=True,
     ),
@@ -153,11 +170,12 @@ POLICY_KINDS = (
     Kind(
         "NetworkSet",
         ("networksets", "networkset", "netset", "netsets"),
-        {"NAME": name_of, "NETS": spec_list("nets")},
+        _namespaced({"NAME": name_of, "NETS": spec_list("nets")}),
         ("NAME",),
         _network_sets(True),
         _WHERE,
         namespaced=True,
+        custom=_ONLY_CUSTOM,
     ),
     Kind(
         "HostEndpoint",

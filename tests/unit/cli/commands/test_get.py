@@ -91,6 +91,18 @@ default     node1-calicoctl-web--1-eth0   web-1      node1   10.244.3.2/32   cal
 prod        node1-cni-shop-eth0           shop       node1   10.244.3.3/32   cali99aabbccdde
 
 """
+CUSTOM = """\
+NAMESPACE   NAMESPACE   ORCHESTRATOR
+default     default     ansible
+default     default     calicoctl
+prod        prod        cni
+
+"""
+WEB_ONLY = """\
+NAMESPACE   WORKLOAD   NODE    NETWORKS        INTERFACE
+default     web-1      node1   10.244.3.2/32   cali1f2e3d4c5b6
+
+"""
 WEB_YAML = """\
 apiVersion: projectcalico.org/v3
 kind: WorkloadEndpoint
@@ -124,7 +136,14 @@ spec:
         ("ipreservations -o wide", RESERVATIONS_WIDE),
         ("wep", ENDPOINTS),
         ("WEPs --all-namespaces -o wide", ENDPOINTS_ALL_WIDE),
-        ("wep -n other", "WORKLOAD   NODE   NETWORKS   INTERFACE\n\n"),
+        ("wep -n other", "NAMESPACE   WORKLOAD   NODE   NETWORKS   INTERFACE\n\n"),
+        ("wep -A -o custom-columns=namespace,orchestrator", CUSTOM),
+        ("wep -A --selector app=='web'", WEB_ONLY),
+        ("no --selector has(rack) -o name", "node/node1\n"),
+        ("no --selector !has(rack) -o name", "node/node2\nnode/node3\n"),
+        ("wep -A -o name --selector projectcalico.org/namespace=='prod'", "workloadendpoint/node1-cni-shop-eth0\n"),
+        ("ippools -o name", "ippool/default-ipv4-ippool\nippool/lab\n"),
+        ("ippool/lab node/node1 -o name", "ippool/lab\nnode/node1\n"),
         ("wep web-1 -o yaml", WEB_YAML),
     ],
 )
@@ -169,7 +188,12 @@ def test_filters_and_communities_of_the_node(node: Node) -> None:
         ignored_interfaces=("docker*",),
     )
     node.store(dataclasses.replace(STATE, bird=bird))
-    assert node.run("get", "bgpf") == (0, "NAME\ntor\n\n", "")
+    assert node.run("get", "bgpf") == (
+        0,
+        "NAME   NUMEXPORTV4   NUMIMPORTV4   NUMEXPORTV6   NUMIMPORTV6\n"
+        "tor    0             1             0             0\n\n",
+        "",
+    )
     shown = yaml.safe_load(node.run("get", "bgpfilter", "tor", "-o", "yaml")[1])
     assert parse(shown) == parse_flat("BGPFilter", {"name": "tor", "importV4": document["importV4"]})
     (peer,) = yaml.safe_load(node.run("get", "bgppeers", "-o", "yaml")[1])["items"]
@@ -178,7 +202,7 @@ def test_filters_and_communities_of_the_node(node: Node) -> None:
     assert spec["prefixAdvertisements"] == [{"cidr": "10.244.0.0/16", "communities": ["65000:1", "65000:1:2"]}]
     assert spec["ignoredInterfaces"] == ["docker*"]
     node.store(dataclasses.replace(STATE, bird=None))
-    assert node.run("get", "bgpfilters") == (0, "NAME\n\n", "")
+    assert node.run("get", "bgpfilters") == (0, "NAME   NUMEXPORTV4   NUMIMPORTV4   NUMEXPORTV6   NUMIMPORTV6\n\n", "")
 
 
 def test_the_own_node_has_its_tunnels(node: Node) -> None:
@@ -197,6 +221,19 @@ def test_a_missing_resource_is_an_error_and_others_are_shown(node: Node) -> None
     error = "resource does not exist: IPPool(x). `calicoctl get ippools` lists all.\n"
     assert node.run("get", "ippool", "x", "lab") == (1, expected, error)
     assert node.run("get", "ippool", "x") == (1, "", error)
+
+
+def test_several_names_are_a_plain_list_in_their_order(node: Node) -> None:
+    """As in Calico, one name gives the document, several give an array, and none gives a list resource."""
+    node.store()
+    pools = {one["metadata"]["name"]: one for one in json.loads(node.run("get", "pools", "-o", "json")[1])["items"]}
+    several = yaml.safe_load(node.run("get", "pool", "lab", "default-ipv4-ippool", "-o", "yaml")[1])
+    assert several == [pools["lab"], pools["default-ipv4-ippool"]]
+    assert yaml.safe_load(node.run("get", "pool", "lab", "-o", "yaml", "--export")[1]) == pools["lab"]
+    assert json.loads(node.run("get", "pool", "lab", "gone", "-o", "json")[1]) == pools["lab"]
+    mixed = json.loads(node.run("get", "pool/lab", "no/node2", "-o", "json")[1])
+    assert [one["kind"] for one in mixed] == ["IPPool", "Node"]
+    assert json.loads(node.run("get", "pool", "--selector", "has(x)", "-o", "json")[1])["items"] == []
 
 
 def test_without_bgp_there_is_nothing_of_bgp(node: Node) -> None:
@@ -349,8 +386,22 @@ HERE = (
         ("felixconfig", f"resource type 'felixconfig' is not supported. {HERE}"),
         (
             "ippool -o go-template=x",
-            "unrecognized output format 'go-template=x'. Use ps, wide, yaml, json or custom-columns=NAME,...",
+            "unrecognized output format 'go-template=x'. Templates of Go are not read here: give `-o json` to a "
+            "program such as jq. Use ps, wide, yaml, json, name or custom-columns=NAME,...",
         ),
+        (
+            "ippool -o table",
+            "unrecognized output format 'table'. Use ps, wide, yaml, json, name or custom-columns=NAME,...",
+        ),
+        ("ippool -o custom-columns", "need to specify at least one column"),
+        ("ippool/lab node1", "'node1' is no KIND/NAME. Write all resources so, or one KIND and its names."),
+        ("ippool/", "'ippool/' is no KIND/NAME. Write all resources so, or one KIND and its names."),
+        (
+            "nodes --selector rack==",
+            "--selector: selector 'rack==' cannot be read at column 7: expected a string in quotes, found the end of "
+            "the text.",
+        ),
+        ("nodes node1 --selector all()", "--selector chooses among all resources of a KIND: leave out names and -f."),
         ("ippool -o custom-columns=", "need to specify at least one column"),
         ("bgpp -o custom-columns=NAME,FOO", "unknown heading FOO, valid values are: NAME, PEERIP, NODE, ASN"),
         ("wep -A -n x", "cannot use both --namespace and --all-namespaces flags at the same time"),

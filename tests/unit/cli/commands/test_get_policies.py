@@ -87,7 +87,7 @@ def guarded(node: Node) -> Node:
             "NAME                           LABELS\nprojectcalico-default-allow   \nstrict  a=b,zone=x\n\n",
         ),
         ("gnetsets -o wide", "NAME      NETS\noffices   192.0.2.0/24,198.51.100.0/24\n\n"),
-        ("netsets -n prod", "NAME\nfriends\n\n"),
+        ("netsets -n prod", "NAMESPACE   NAME\nprod        friends\n\n"),
         (
             "hep -o wide",
             "NAME         NODE    INTERFACE   IPS          PROFILES\n"

@@ -88,10 +88,41 @@ def test_get_reads_resources_of_an_inventory(node: Node, inventory: str) -> None
 def test_workloads_of_an_inventory_are_listed_by_namespace(node: Node, inventory: str) -> None:
     columns = "custom-columns=WORKLOAD"
     assert node.run("get", "wep", "-o", columns, "-i", inventory)[1] == "WORKLOAD\n\n"
-    assert node.run("get", "wep", "-n", "prod", "-o", columns, "-i", inventory)[1] == "WORKLOAD\nweb\n\n"
+    assert node.run("get", "wep", "-n", "prod", "-o", columns, "-i", inventory)[1] == (
+        "NAMESPACE   WORKLOAD\nprod        web\n\n"
+    )
     assert node.run("get", "wep", "-A", "-o", columns, "-i", inventory)[1] == (
         "NAMESPACE   WORKLOAD\nprod        web\n\n"
     )
+
+
+def test_a_peer_of_chosen_nodes_shows_their_selector(
+    node: Node, program: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.controller = True
+    specs = ({"peerIP": "10.0.0.1"}, {"peerIP": "10.0.0.2", "nodeSelector": "rack == 'a'"}, {"node": "node1"})
+    peers = [{"kind": "BGPPeer", "metadata": {"name": f"p{at}"}, "spec": spec} for at, spec in enumerate(specs)]
+    answer = {**ANSWER, "resources": {**ANSWER["resources"], "BGPPeer": peers}}
+    program.write_text(answering(json.dumps({"lines": [], "answer": answer})))
+    shown = node.run("get", "bgpp", "-o", "custom-columns=NAME,NODE", "-i", str(node.folder / "hosts"))
+    assert shown == (0, "NAME   NODE\np0     (global)\np1     rack == 'a'\np2     node1\n\n", "")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "-i HOSTS ipam show",
+        "ipam -i HOSTS show",
+        "ipam show -i HOSTS",
+        "ipam show -iHOSTS",
+        "-iHOSTS ipam show",
+        "--inventory=HOSTS ipam --allow-version-mismatch show",
+        "--vault-password-file /dev/null -i HOSTS ipam show",
+    ],
+)
+def test_an_inventory_is_named_before_or_behind_the_command(node: Node, inventory: str, line: str) -> None:
+    status, out, err = node.run(*line.replace("HOSTS", inventory).split())
+    assert (status, err) == (0, "") and "10.245.0.0/24" in out
 
 
 def test_resources_that_a_file_names(node: Node, inventory: str) -> None:
