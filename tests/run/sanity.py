@@ -52,6 +52,7 @@ STARTED = (
     "plugins/module_utils/cli/datastore_source.py",
     "plugins/module_utils/cli/render/yaml_text.py",
     "plugins/module_utils/cli/commands/*.py",
+    "plugins/module_utils/cli/commands/node/*.py",
 )
 
 GET_PIP = """\

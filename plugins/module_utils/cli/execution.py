@@ -47,7 +47,7 @@ def run(parsed: argparse.Namespace, machine: t.Optional[Machine], program: str, 
 
 
 def _function(name: str) -> t.Callable[[argparse.Namespace, Sources], int]:
-    module, dummy, function = name.partition(".")
+    module, dummy, function = name.rpartition(".")
     found: t.Callable[[argparse.Namespace, Sources], int] = getattr(
         importlib.import_module(f".commands.{module}", __package__), function
     )

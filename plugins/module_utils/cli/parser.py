@@ -118,18 +118,18 @@ def _get(commands: t.Any) -> None:
 def _node(commands: t.Any) -> None:
     group = _group(commands, "node", "this node: its BGP sessions, its files, its kernel")
     parser = _command(
-        group, "status", "node_status.run", "show the BGP sessions",
+        group, "status", "node.node_status.run", "show the BGP sessions",
         "Show the BGP sessions of this node. The exit status is 0 only if all of them are up.",
     )  # fmt: skip
     _output(parser, "text", "json")
     parser = _command(
-        group, "diags", "diagnostics.run", "collect diagnostics of this node",
+        group, "diags", "node.diagnostics.run", "collect diagnostics of this node",
         "Collect diagnostics into diags-DATE_TIME.tar.gz, which only root can read. Passwords are left out.",
     )  # fmt: skip
     parser.add_argument(
         "--log-dir", default=".", metavar="FOLDER", help="the folder to write to (default: the current one)"
     )
-    _command(group, "checksystem", "system_check.run", "check whether this host can be a node", of_node=False)
+    _command(group, "checksystem", "node.system_check.run", "check whether this host can be a node", of_node=False)
 
 
 def _ipam(commands: t.Any) -> None:
@@ -254,13 +254,13 @@ def _policy(commands: t.Any) -> None:
 
 def _agent(commands: t.Any) -> None:
     for name, run, help in (
-        ("status", "agent_status.status", "show whether the node is as desired; exit status 1 if not"),
-        ("resync", "agent_status.resync", "compare everything with the desired state now, and repair it"),
-        ("plan", "agent_status.plan", "show what the agent would repair"),
+        ("status", "node.agent_status.status", "show whether the node is as desired; exit status 1 if not"),
+        ("resync", "node.agent_status.resync", "compare everything with the desired state now, and repair it"),
+        ("plan", "node.agent_status.plan", "show what the agent would repair"),
     ):
         _output(_command(commands, name, run, help), "text", "json")
     parser = _command(
-        commands, "log-level", "agent_status.log_level", "show or set how much the agent logs, until it restarts",
+        commands, "log-level", "node.agent_status.log_level", "show or set how much the agent logs, until it restarts",
         "Show how much the agent logs, or set it until the agent restarts: debug, info, warning or error. The log is\n"
         "shown by `journalctl -u calico-agent`. With debug, it has each transaction with the workload's name.",
     )  # fmt: skip

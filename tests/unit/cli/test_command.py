@@ -64,7 +64,7 @@ def test_every_command_leads_to_a_function() -> None:
     """The parser names functions that exist, except for commands that are parsed for their help alone."""
     for words, made in commands(parser.build()):
         if made.get_default("run"):
-            module, dummy, function = made.get_default("run").partition(".")
+            module, dummy, function = made.get_default("run").rpartition(".")
             assert callable(getattr(importlib.import_module(f"..commands.{module}", parser.__name__), function))
         else:
             assert list(made.subparsers()) or words[0] in {*absent.VERBS, "help"}

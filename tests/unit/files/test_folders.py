@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import configuration, secrets_file
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.commands import diagnostics
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.commands.node import diagnostics
 from ansible_collections.baremetal.host_routing.plugins.module_utils.files import folders, replacement
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.allocation_journal import (
     AllocationJournal,

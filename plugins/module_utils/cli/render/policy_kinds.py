@@ -146,7 +146,7 @@ POLICY_KINDS = (
             "stagedpolicies",
             "spol",
             "spols",
-        ),  # fmt: skip
+        ),
         namespaced=True,
         staged=True,
     ),

@@ -11,7 +11,7 @@ import stat
 import tarfile
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.commands import diagnostics
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.commands.node import diagnostics
 
 from tests.unit.cli.commands.test_node_status import wire
 from tests.unit.cli.conftest import POD, WEB, Node

@@ -13,7 +13,7 @@ import pathlib
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdPeer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.status import Session
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.commands import node_status
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.commands.node import node_status
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived.path_status import (
     PathStatus,
     PoolCounts,

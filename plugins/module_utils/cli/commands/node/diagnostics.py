@@ -17,11 +17,11 @@ import tarfile
 import time
 import typing as t
 
-from ...bird.client import BirdClient
-from ...bird.errors import BirdError
-from ...files import folders
-from ..errors import DONE, CommandError
-from ..sources import Sources
+from ....bird.client import BirdClient
+from ....bird.errors import BirdError
+from ....files import folders
+from ...errors import DONE, CommandError
+from ...sources import Sources
 
 #: {file in the archive, without .txt: command whose output it holds}. The file of a command that is not installed says
 #: that.

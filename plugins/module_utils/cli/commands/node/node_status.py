@@ -15,16 +15,16 @@ import re
 import sys
 import typing as t
 
-from ...base import terminal_text
-from ...base.addresses import family_of
-from ...bgp.bird_state import Bird
-from ...bird import dropped_segments, refusals, status
-from ...bird.dropped_segments import Dropped
-from ...bird.errors import BirdError
-from ...bird.status import Session
-from ..errors import DONE, PROBLEMS
-from ..render import node_paths, structured, tables
-from ..sources import Sources
+from ....base import terminal_text
+from ....base.addresses import family_of
+from ....bgp.bird_state import Bird
+from ....bird import dropped_segments, refusals, status
+from ....bird.dropped_segments import Dropped
+from ....bird.errors import BirdError
+from ....bird.status import Session
+from ...errors import DONE, PROBLEMS
+from ...render import node_paths, structured, tables
+from ...sources import Sources
 
 #: Calico's names of session types, by the first word of the name of the session in BIRD (Mesh_10_0_0_1).
 TYPES = {"Mesh": "node-to-node mesh", "Node": "node specific", "Global": "global"}

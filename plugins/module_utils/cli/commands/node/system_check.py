@@ -9,13 +9,13 @@ import argparse
 import os
 import sys
 
-from ...node.store.store import Store
-from ...node.store.stored_file import StoreError
-from ...preflight import features, judge, observe
-from ...preflight.files import Files
-from ..errors import DONE, PROBLEMS
-from ..render import tables
-from ..sources import Sources
+from ....node.store.store import Store
+from ....node.store.stored_file import StoreError
+from ....preflight import features, judge, observe
+from ....preflight.files import Files
+from ...errors import DONE, PROBLEMS
+from ...render import tables
+from ...sources import Sources
 
 _WORDS = {True: "OK", False: "FAIL", None: "SKIP"}
 

@@ -9,13 +9,13 @@ import argparse
 import sys
 import typing as t
 
-from ...base import terminal_text
-from ...base.typed_json import Unreadable
-from ...dataplane.change import Change
-from ...state.derived import path_status
-from ..errors import DONE, PROBLEMS
-from ..render import structured
-from ..sources import Data, Sources
+from ....base import terminal_text
+from ....base.typed_json import Unreadable
+from ....dataplane.change import Change
+from ....state.derived import path_status
+from ...errors import DONE, PROBLEMS
+from ...render import structured
+from ...sources import Data, Sources
 
 
 def status(arguments: argparse.Namespace, sources: Sources) -> int:
