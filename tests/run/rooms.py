@@ -33,6 +33,7 @@ ROOMS = {
     "state": ("tests/unit/state", "tests/unit/fleet/node_answers/test_node_answers.py", VALUES),
     "fleet": ("tests/unit/fleet", BAD_INVENTORIES, "tests/unit/plugin_utils/sources/test_fleet_source.py", VALUES),
     "report": ("tests/unit/report", "tests/unit/plugin_utils/report/test_page.py", VALUES),
+    "editing": ("tests/unit/editing",),
     "files": ("tests/unit/files",),
     "dataplane/drivers": ("tests/unit/dataplane",),
     "node/change": ("tests/unit/node", "tests/unit/modules/node"),

@@ -60,11 +60,13 @@ ALLOWED: dict[str, set[str]] = {
     },
     # Text and values for people, on the controller. It does no I/O, as the parts of other rooms that it uses.
     "report": {"cli", "datastore.heartbeats", "fleet", "ipam", "state", "base"},
+    # Edits of documents and of their texts, on the controller. Of cli it takes the writer of YAML, which does no I/O.
+    "editing": {"cli.render.yaml_text", "resources", "base"},
     # The modules, which the controller sends as an archive or the installed engine runs.
     "modules": {"cli", "node", "bgp", "dataplane", "bird", "datastore", "preflight", "state", "wire", "base"},
 }  # fmt: skip
 
-PURE = {"base", "resources", "bgp", "ipam", "pathwatch", "policy", "state", "fleet", "report"}
+PURE = {"base", "resources", "bgp", "ipam", "pathwatch", "policy", "state", "fleet", "report", "editing"}
 # Modules with which code reads clocks, files, the kernel or random numbers.
 IMPURE = {
     "asyncio", "fcntl", "glob", "http", "io", "logging", "multiprocessing", "os", "pathlib", "random", "secrets",
@@ -76,9 +78,10 @@ CLOCK_CALLS = {"now", "utcnow", "today"}
 
 # Third-party libraries, and the rooms inside whose functions they may be imported. PyYAML reads the lockfile, on the
 # controller only, where Ansible brings it. It also reads the files of `calicoctl validate`, on hosts that have it. In
-# base it measures a document against limits before either of them reads it.
+# base it measures a document against limits before either of them reads it. In editing it says where a value is
+# written, on the controller.
 LIBRARY = "pyroute2"
-LIBRARIES = {LIBRARY: {"dataplane"}, "yaml": {"ipam", "cli", "base"}}
+LIBRARIES = {LIBRARY: {"dataplane"}, "yaml": {"ipam", "cli", "base", "editing"}}
 
 
 @dataclasses.dataclass(frozen=True)

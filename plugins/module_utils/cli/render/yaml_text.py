@@ -20,36 +20,38 @@ _PLAIN = re.compile(r"[A-Za-z_/](?:[\w./()@=+,*\[\] -]|:(?=\S))*|\d+(?:\.\d+){3}
 _WORDS = frozenset({"y", "n", "yes", "no", "true", "false", "on", "off", "null", "nan", "inf", "none"})
 
 
-def dump(value: t.Any) -> str:
+def dump(value: t.Any, step: int = 2, list_step: int = 0) -> str:
     """Return `value` as YAML that ends in a newline, with keys sorted by name as in Calico's output.
 
     `value` is made of dicts with text keys, lists, tuples, texts, numbers, booleans and None, else TypeError is raised.
+    A mapping below a key is indented by `step` characters, a list by `list_step`.
     """
-    return "\n".join(_block(value)) + "\n"
+    return "\n".join(_block(value, step, list_step)) + "\n"
 
 
-def _block(value: t.Any) -> list[str]:
+def _block(value: t.Any, step: int, list_step: int) -> list[str]:
     if isinstance(value, dict) and value:
         lines = []
         for key in sorted(value):
             inner, name = value[key], _text(key)
             if isinstance(inner, dict) and inner:
-                lines += [f"{name}:", *(f"  {line}" for line in _block(inner))]
+                lines += [f"{name}:", *(f"{' ' * step}{line}" for line in _block(inner, step, list_step))]
             elif isinstance(inner, (list, tuple)) and inner:
-                lines += [f"{name}:", *_block(inner)]
+                lines += [f"{name}:", *(f"{' ' * list_step}{line}" for line in _block(inner, step, list_step))]
             else:
-                lines.append(f"{name}: {_flat(inner)}")
+                lines.append(f"{name}: {flat(inner)}")
         return lines
     if isinstance(value, (list, tuple)) and value:
         lines = []
         for item in value:
-            first, *rest = _block(item)
+            first, *rest = _block(item, step, list_step)
             lines += [f"- {first}", *(f"  {line}" for line in rest)]
         return lines
-    return [_flat(value)]
+    return [flat(value)]
 
 
-def _flat(value: t.Any) -> str:
+def flat(value: t.Any) -> str:
+    """Return a number, text, boolean, None or an empty mapping or list on one line. Raise TypeError for another."""
     if value is None:
         return "null"
     if isinstance(value, bool):
