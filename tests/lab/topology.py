@@ -35,7 +35,7 @@ SPINE_NET_IPV6 = "fd00:10:10:ff::"
 class Node:
     """One host: ``number`` determines its management address and MAC, ``rack`` its subnet, both its MAC there.
 
-    ``address`` is its IPv4 address in the subnet. ``release`` is Debian's name, "bookworm" or "trixie".
+    ``address`` is its IPv4 address in the subnet. ``release`` is Debian's name, "bookworm", "trixie" or "forky".
     """
 
     name: str
@@ -69,15 +69,19 @@ class Node:
         return f"02:20:00:00:00:{self.number:02x}"
 
 
-def _node(number: int, rack: int, last: int) -> Node:
-    release = "bookworm" if number % 2 else "trixie"
+def _node(number: int, rack: int, last: int, release: str = "") -> Node:
+    release = release or ("bookworm" if number % 2 else "trixie")
     return Node(f"node{number}", number, rack, f"{RACKS[rack]}.{last}", release)
 
 
-# node5 and node6 are spares (a third host of each subnet) for tests that add a host to a running fleet.
+# node5 and node6 are spares (a third host of each subnet) for tests that add a host to a running fleet. node7 has
+# Debian testing, and no suite starts it: that release changes every day.
 NODES = {
     node.name: node
-    for node in (_node(1, 1, 11), _node(2, 1, 12), _node(3, 2, 11), _node(4, 2, 12), _node(5, 1, 13), _node(6, 2, 13))
+    for node in (
+        *(_node(1, 1, 11), _node(2, 1, 12), _node(3, 2, 11), _node(4, 2, 12), _node(5, 1, 13), _node(6, 2, 13)),
+        _node(7, 1, 14, "forky"),
+    )
 }
 DEFAULT_HOSTS = ("node1", "node2", "node3", "node4")
 

@@ -189,7 +189,7 @@ SUITES: tuple[Suite, ...] = (
                     *("modes", "installation", "agent", "podman", "docker", "ports", "services"),
                     *("etcd", "live", "runtimes", "podman_by_ipip"),
                     *("policy", "policy_lockout", "topology", "addresses", "switches", "getting_started"),
-                    "path_faults",
+                    *("path_faults", "beside_other_software"),
                     *("upgrade", "upgrade_by_node", "runbook", "addresses_by_ipip"),
                 )
             ),
@@ -298,6 +298,13 @@ SUITES: tuple[Suite, ...] = (
         "lab-path-faults",
         "scenarios-faults",
         "faults on routers, links and hosts between runs: agents name each path that is down, and nothing else",
+        limit=900,
+    ),
+    scenario(
+        "beside_other_software",
+        "lab-beside",
+        "scenarios-beside",
+        "other software of Debian 12 and 13 restarts: packets lost as docs/reference/beside-other-software.md says",
         limit=900,
     ),
     scenario(

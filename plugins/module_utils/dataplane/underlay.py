@@ -13,11 +13,11 @@ import dataclasses
 import time
 import typing as t
 
-from ..base.addresses import family_of
+from ..base.addresses import family_of, network
 from ..state.node_state import ROUTE_PROTOCOL, TABLE_MAIN, UNDERLAY_GATEWAY, NodeState, Route
 from .change import ObserveError
 from .kernel.lookup import Lookup
-from .kernel.port import PROTOCOL_BIRD, Kernel, RouteAttributes
+from .kernel.port import PROTOCOL_BIRD, InterfaceAddress, Kernel, RouteAttributes
 
 _STEP = 0.25  # seconds between two attempts while waiting
 
@@ -38,17 +38,28 @@ def device6_of(kernel: Kernel, state: NodeState) -> str:
 def _device(kernel: Kernel, state: NodeState, cidr: str) -> str:
     own = cidr.partition("/")[0]
     family = family_of(own)
-    devices = [address.device for address in kernel.addresses(family=family) if address.address == own]
+    held = kernel.addresses(family=family)
+    devices = [address.device for address in held if address.address == own]
     # A node that routes on the host may have its address on lo as well, but packets leave by the other interface.
     devices.sort(key=lambda device: device == "lo")
     if not devices:
         variable = "calico_node_address_ipv6" if family == 6 else "calico_node_address"
         raise ObserveError(
             f"No network interface of {state.node} has its address {own}."
-            f" It is taken from {variable} ({cidr})."
+            f" It is taken from {variable} ({cidr}).{_instead(held, cidr)}"
             " Correct that variable, or give the host this address (ip address), then run again."
         )
     return devices[0]
+
+
+def _instead(held: t.Iterable[InterfaceAddress], cidr: str) -> str:
+    """Return a sentence on the host's first other address in the subnet of `cidr`, after a space; "" without one."""
+    subnet = network(cidr)
+    for other in held:
+        if other.device != "lo" and subnet.holds(network(other.address)):
+            leased = "" if other.permanent else ", with a lifetime: reserve one address for this host in DHCP"
+            return f" {other.device} has {other.address}/{other.prefix_length} instead{leased}."
+    return ""
 
 
 def wait(kernel: Kernel, state: NodeState, seconds: float) -> str:

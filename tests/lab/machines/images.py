@@ -25,6 +25,8 @@ from ..topology import CACHE_ROOT, STATE_ROOT, LabError
 from . import packages
 
 RELEASES = ("bookworm", "trixie")
+# Debian testing, for `lab up --hosts node7`. Its layers are built only then.
+TESTING = "forky"
 
 # A plain server, as an installer leaves it: no package is there for the product's sake.
 BASE_PACKAGES = (
@@ -32,10 +34,11 @@ BASE_PACKAGES = (
 ).split()
 # The packages that roles may install, and tools for tests. With their dependencies they lie in a file: repository
 # inside every host.
-REPO_PACKAGES = (
-    "bird2 ipset iptables nftables conntrack netcat-openbsd tcpdump ethtool arping socat "
+_REPO = (
+    "ipset iptables nftables conntrack netcat-openbsd tcpdump ethtool arping socat "
     "python3-pyroute2 python3-netaddr python3-jinja2"
 ).split()
+REPO_PACKAGES = {**{release: ["bird2", *_REPO] for release in RELEASES}, TESTING: ["bird3", *_REPO]}
 
 # What the owner of a host installs for containers: Debian 12's podman attaches by CNI, Debian 13's by netavark.
 CONTAINER_PACKAGES = "podman crun conmon containernetworking-plugins busybox-static".split()
@@ -43,7 +46,7 @@ CONTAINER_PACKAGES = "podman crun conmon containernetworking-plugins busybox-sta
 # What the owner of a host installs for Docker, and for containers of LXC and systemd-nspawn. Debian 13 has Docker's
 # command line in a package of its own.
 _DOCKER = "docker.io containerd docker-compose lxc systemd-container".split()
-DOCKER_PACKAGES = {"bookworm": _DOCKER, "trixie": [*_DOCKER, "docker-cli"]}
+DOCKER_PACKAGES = {"bookworm": _DOCKER, "trixie": [*_DOCKER, "docker-cli"], TESTING: [*_DOCKER, "docker-cli"]}
 # They have a layer of their own: containerd beside podman's network is what preflight asks the owner about.
 DOCKER_UNITS = ("docker.service", "docker.socket", "containerd.service")
 
@@ -186,7 +189,7 @@ def layer_path(kind: str, release: str) -> Path:
     """
     key = _base_key(release)
     if kind != "base":
-        key = digest(key, "repo", REPO_PACKAGES)
+        key = digest(key, "repo", REPO_PACKAGES[release])
     if kind in ("baked", "podman", "docker", "switch"):
         key = digest(key, "baked", BAKE_SCRIPT)
     if kind == "switch":
@@ -338,7 +341,7 @@ def _build_repo(release: str, target: Path) -> None:
     scratch = Path(f"{target}.scratch")
     repo = target / "srv/repo"
     repo.mkdir(parents=True)
-    fetch_repository(release, REPO_PACKAGES, repo, scratch)
+    fetch_repository(release, REPO_PACKAGES[release], repo, scratch)
     # The layer has the lists of the repository's packages: on a host `apt-get install` works without `apt-get update`.
     with mounted([base], target, scratch) as root:
         chroot(root, "apt-get update -qq && rm -f /var/cache/apt/*.bin")
@@ -348,7 +351,7 @@ def _build_baked(release: str, target: Path) -> None:
     progress(f"{release}: installing them into a layer of its own")
     scratch = Path(f"{target}.scratch")
     with mounted(layers(release, baked=False), target, scratch) as root:
-        chroot(root, BAKE_SCRIPT.format(packages=" ".join(REPO_PACKAGES)))
+        chroot(root, BAKE_SCRIPT.format(packages=" ".join(REPO_PACKAGES[release])))
 
 
 def _build_podman(release: str, target: Path) -> None:
@@ -462,7 +465,7 @@ def drop_stale(more: Iterable[Path] = ()) -> list[Path]:
     two only. Leftovers of killed builds go, too. A folder that cannot be removed causes no error, and is in the result
     as well.
     """
-    wanted = {layer_path(kind, release).name for kind in _BUILDERS for release in RELEASES}
+    wanted = {layer_path(kind, release).name for kind in _BUILDERS for release in (*RELEASES, TESTING)}
     wanted |= {path.name for path in more} | _in_use()
     gone = []
     with locked(CACHE_ROOT / ".images.lock"):

@@ -639,6 +639,26 @@ def test_the_address_of_the_node_may_be_away_for_a_while():
     run(scenario())
 
 
+def test_another_address_of_a_lease_is_named_with_its_remedy():
+    """A DHCP server that gives the host another address at a renewal leaves the node without its own."""
+
+    async def scenario():
+        node = Node()
+        await node.start()
+        node.kernel.address_delete(InterfaceAddress("eth0", "10.10.1.11", 24))
+        node.kernel.address_add(InterfaceAddress("eth0", "10.10.1.62", 24, permanent=False))
+        node.stages.mark()
+        await asyncio.sleep(0.05)
+        outcome = await node.passes.resync()
+        assert outcome.problems == (
+            "No network interface of node1 has its address 10.10.1.11. It is taken from calico_node_address"
+            " (10.10.1.11/24). eth0 has 10.10.1.62/24 instead, with a lifetime: reserve one address for this host in"
+            " DHCP. Correct that variable, or give the host this address (ip address), then run again.",
+        )
+
+    run(scenario())
+
+
 def test_a_storm_of_events_is_answered_ten_times_a_second():
     async def scenario():
         node = Node()

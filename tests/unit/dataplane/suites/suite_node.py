@@ -311,7 +311,7 @@ def test_a_node_without_its_address_is_refused_with_a_remedy(kernel):
         plan_node(kernel, dataclasses.replace(STATE, address="10.10.1.99/24"))
     assert str(caught.value) == (
         "No network interface of node1 has its address 10.10.1.99."
-        " It is taken from calico_node_address (10.10.1.99/24)."
+        " It is taken from calico_node_address (10.10.1.99/24). eth0 has 10.10.1.11/24 instead."
         " Correct that variable, or give the host this address (ip address), then run again."
     )
 

@@ -405,7 +405,8 @@ class TestRefusals:
         answer = host.run(node, **params(dataclasses.replace(STATE, address="10.10.1.99/24")))
         assert answer["msg"] == (
             "No network interface of node1 has its address 10.10.1.99. It is taken from calico_node_address "
-            "(10.10.1.99/24). Correct that variable, or give the host this address (ip address), then run again."
+            "(10.10.1.99/24). eth0 has 10.10.1.11/24 instead. Correct that variable, or give the host this address "
+            "(ip address), then run again."
         )
 
     def test_a_state_of_another_release(self, host):
