@@ -68,9 +68,10 @@ build: setup ## The artifact baremetal-host_routing-VERSION.tar.gz and its SBOM;
 	@$(BIN)/python tests/run/artifact.py . $(if $(KEY),"$(KEY)")
 
 .PHONY: docs
-docs: setup ## Write the generated pages: variables.md, metrics.md, figures.md, the table of security.md
+docs: setup ## Write the generated pages: variables.md, metrics.md, figures.md, the table of security.md, calicoctl's manual
 	@$(BIN)/python docs/generate_variables.py
 	@$(BIN)/python docs/generate_metrics.py
+	@$(BIN)/python docs/generate_manual.py
 	@$(BIN)/python docs/generate_attacks.py
 	@$(BIN)/python docs/generate_figures.py
 

@@ -66,6 +66,7 @@ def checks() -> dict[str, list[str]]:
         "variables-doc": ["python", "docs/generate_variables.py", "--check"],
         "metrics-doc": ["python", "docs/generate_metrics.py", "--check"],
         "figures-doc": ["python", "docs/generate_figures.py", "--check"],
+        "manual": ["python", "docs/generate_manual.py", "--check"],
         "security-doc": ["python", "docs/generate_attacks.py", "--check"],
         "shell-syntax": ["bash", "-n", *scripts("bash")],
     }  # fmt: skip

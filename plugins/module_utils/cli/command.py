@@ -41,6 +41,10 @@ def main(
     # Names and messages come from nodes, workloads and files: their control characters are escaped (terminal_text.py).
     out, err = (t.cast(t.TextIO, terminal_text.Stream(stream)) for stream in (sys.stdout, sys.stderr))
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        if arguments and arguments[0] == "__complete":
+            from .commands.shell import asked_words
+
+            return asked_words.answer(arguments[1:], parser.build(program), machine)
         return _run(_ordered(arguments), machine, program, controller)
 
 

@@ -49,7 +49,7 @@ def build(program: str = "calicoctl", command: t.Optional[str] = None) -> Parser
         dest="command",
         parser_class=t.cast(t.Any, made),
     )
-    for add in (_get, _node, _ipam, _workload, _policy, _agent, _files, _scale, _refused):
+    for add in (_get, _node, _ipam, _workload, _policy, _agent, _files, _scale, _shell, _refused):
         add(commands)
     return parser
 
@@ -319,6 +319,16 @@ def _scale(commands: t.Any) -> None:
     parser.add_argument("--blocks", type=int, metavar="COUNT", help=f"blocks of each node ({BLOCKS})")
     _inventory(parser)
     _output(parser, "text", "json")
+
+
+def _shell(commands: t.Any) -> None:
+    parser = _command(
+        commands, "completion", "shell.completion.run", "print the completion for a shell",
+        "Print the script by which a shell completes commands, options, kinds and names. For this shell alone:\n"
+        "source <(calicoctl completion bash). On nodes, bash has it if the package bash-completion is installed.",
+        of_node=False,
+    )  # fmt: skip
+    parser.add_argument("shell", metavar="SHELL", choices=("bash", "zsh", "fish"), help="bash, zsh or fish")
 
 
 def _refused(commands: t.Any) -> None:

@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
 
         source = inventory_resources.ask(arguments.inventory, arguments.vault_password_file)
     else:
-        source = _NodeSource(sources)
+        source = NodeResources(sources)
     found: list[tuple[Kind, list[Document]]] = []
     missing: list[tuple[Kind, str]] = []
     for one in wanted:
@@ -121,7 +121,7 @@ def _with_heartbeats(kind: Kind, sources: Sources) -> Kind:
     return dataclasses.replace(kind, columns={**kind.columns, **live})
 
 
-class _NodeSource:
+class NodeResources:
     """The resources of the node that calicoctl runs on."""
 
     def __init__(self, sources: Sources) -> None:

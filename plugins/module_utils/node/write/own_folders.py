@@ -35,7 +35,16 @@ _LIMIT = 64 << 10
 #: Folders of the host, whatever is in them, unless a run has made them.
 _HOSTS = frozenset(
     ("/", "/etc", "/opt", "/run", "/srv", "/usr", "/usr/lib", "/usr/local", "/usr/local/bin", "/usr/local/lib")
-    + ("/usr/local/libexec", "/usr/local/sbin", "/var", "/var/lib", "/etc/systemd", "/etc/systemd/system")
+    + (
+        "/usr/local/libexec",
+        "/usr/local/sbin",
+        "/usr/local/share",
+        "/usr/share",
+        "/var",
+        "/var/lib",
+        "/etc/systemd",
+        "/etc/systemd/system",
+    )
 )
 
 
