@@ -78,6 +78,11 @@ class FlowAnswer:
         if asked.published is not None:
             to = asked.published
             yield f"port {_port(asked)} of {asked.destination.node} leads to {to.end.label}, port {to.port}"
+        elif asked.passes and asked.may_lead_on:
+            yield (
+                f"which ports {asked.destination.node} publishes is known there alone: if {_port(asked)} leads to a "
+                "workload, its policy decides. Run calicoctl policy explain there"
+            )
         if asked.passes and asked.policy is not None:
             yield from self._by_ports()
         if asked.passes and not asked.arrives:
@@ -102,6 +107,11 @@ class FlowAnswer:
                     f"by {which} of {other.destination.node} it comes from {seen}: policy "
                     f"{'allows' if verdict == ALLOWED else 'denies'} it"
                 )
+                if not known:
+                    yield (
+                        f"which ports {other.destination.node} publishes is known there alone: {_port(other)}, that of "
+                        "the workload, stands for them. Run calicoctl policy explain there"
+                    )
 
     def _notes_on(self, end: FlowEnd) -> t.Iterator[str]:
         asked = self._asked

@@ -9,6 +9,7 @@ import dataclasses
 import functools
 import typing as t
 
+from ...base import published_port
 from ...base.addresses import family_of
 from ...policy.explain.evaluator import ALLOWED, DENIED, Evaluator
 from ...policy.explain.packet_path import Path, PathHost, Paths, Stage
@@ -215,6 +216,18 @@ class FlowQuestion:
                 kind=self.kind._replace(port=number),
                 published=PublishedAt(end, port),
             )
+
+    @property
+    def may_lead_on(self) -> bool:
+        """Whether the port of the destination, another node, may be one that it publishes: only that node knows."""
+        end, policy = self.destination, self.policy
+        if not end.is_node or end.node == self.known.at or self.kind.port is None or policy is None:
+            return False
+        if self.kind.protocol not in published_port.PROTOCOLS:
+            return False
+        failsafes = {(one.protocol, one.port) for one in policy.settings.failsafe_inbound}
+        wanted = published_port.PublishedPort(self.kind.protocol, self.kind.port, self.kind.port)
+        return not published_port.owner(wanted, failsafes)
 
     def _paths(self, node: str, policy: PolicyState) -> Paths:
         settings = chain_settings(self.known.states.get(node, self.state), policy.settings)

@@ -258,6 +258,8 @@ ALLOW  by profile projectcalico-default-allow#1, egress of prod/shop, and ssh#1 
 other  4 policies do not apply (verbose: which, and why)
 path   prod/shop cali99aabbccdde -> node1 -> eth0 (direct to 10.10.1.12) -> node2   mtu 1480
 note   natOutgoing: beyond node1 it comes from 10.10.1.11
+note   which ports node2 publishes is known there alone: if 8080/tcp leads to a workload, its policy decides. Run \
+calicoctl policy explain there
 note   of HostEndpoints and settings of node2 is known here what rules mean. Run this there to be certain
 """,
         "",
@@ -331,10 +333,38 @@ def test_a_denied_workload_by_a_port_that_is_not_known_here(node: Node, excludes
     settled(node, state)
     status, out, dummy = explain(node, "shop db-2 5432/tcp")
     assert (status, out.splitlines()[0]) == (1, "DENY   by no-jobs#1 (tier default), ingress of default/db-2")
-    notes = [line for line in out.splitlines() if line.startswith("note   by")]
-    assert notes == (
-        [] if excludes else ["note   by a published port of node3 it comes from 10.10.1.11: policy allows it"]
+    notes = [line for line in out.splitlines() if line.startswith(("note   by", "note   which"))]
+    expected = [
+        "note   by a published port of node3 it comes from 10.10.1.11: policy allows it",
+        "note   which ports node3 publishes is known there alone: 5432/tcp, that of the workload, stands for them. "
+        "Run calicoctl policy explain there",
+    ]
+    assert notes == ([] if excludes else expected)
+
+
+@pytest.mark.parametrize(
+    ("flow", "node3_alone_knows"),
+    [
+        ("shop node3 8080/tcp", True),
+        ("shop node3 5353/udp", True),
+        ("node1 node3 8080/tcp", True),
+        ("shop node3 22/tcp", False),  # a failsafe port
+        ("shop node3 179/tcp", False),  # BGP's
+        ("shop node3 icmp", False),
+        ("shop node1 8080/tcp", False),
+        ("shop 192.0.2.1 8080/tcp", False),
+        ("shop db-2 5432/tcp", False),
+    ],
+)
+def test_a_port_of_another_node_may_lead_to_a_workload(node: Node, flow: str, node3_alone_knows: bool) -> None:
+    settled(node, with_policy())
+    port = flow.split()[-1]
+    note = (
+        f"note   which ports node3 publishes is known there alone: if {port} leads to a workload, its policy decides. "
+        "Run calicoctl policy explain there"
     )
+    notes = [line for line in explain(node, flow)[1].splitlines() if line.startswith("note   which")]
+    assert notes == ([note] if node3_alone_knows else [])
 
 
 def test_a_port_of_one_address_comes_first(node: Node) -> None:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rules that deny workloads by selector and not by a published port: which are found, and which hold."""
+"""Rules that deny workloads by selector or net and not by a published port: which are found, and which hold."""
 
 from __future__ import annotations
 
@@ -65,6 +65,63 @@ def test_rules_that_a_published_port_passes(
     """The workloads need not be in the inventory."""
     workloads = [workload("db", "node1", labels={"app": "db"}), workload("web", "node2", labels=WEB)] if known else []
     assert found(*policies, workloads=workloads) == expected
+
+
+def nets(action: str = "Deny", *cidrs: str, **fields: t.Any) -> dict[str, t.Any]:
+    return {"action": action, "source": {**({"nets": list(cidrs)} if cidrs else {}), **fields}}
+
+
+OF_POOL = "10.244.0.0/16"
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        ([nets("Deny", OF_POOL), ALLOW], [("db", "1", "db#2")]),
+        ([nets("Deny", "10.244.7.0/24"), ALLOW], [("db", "1", "db#2")]),
+        ([nets("Deny", "10.244.7.1/32"), ALLOW], [("db", "1", "db#2")]),
+        ([nets("Deny", "192.0.2.0/24", "10.244.7.1/32"), ALLOW], [("db", "1", "db#2")]),
+        # The nodes are 10.10.1.11 and so on.
+        ([nets("Deny", "10.0.0.0/8"), ALLOW], []),
+        ([nets("Deny", OF_POOL, "10.10.0.0/16"), ALLOW], []),
+        ([nets("Deny", OF_POOL), nets("Deny", "10.10.0.0/16"), ALLOW], []),
+        ([nets("Deny", OF_POOL)], []),  # what no rule allows is denied from everywhere
+        ([nets("Deny", "192.0.2.0/24"), ALLOW], []),  # no workload has such an address
+        ([nets("Deny", "fd00::/8"), ALLOW], []),  # the pool is of IPv4
+        ([nets("Allow", OF_POOL), nets("Deny", OF_POOL), ALLOW], []),
+        ([nets("Allow", "10.244.7.0/24"), nets("Deny", OF_POOL), ALLOW], [("db", "2", "db#3")]),
+        ([nets("Deny", notNets=["10.10.0.0/16"]), ALLOW], [("db", "1", "db#2")]),
+        ([nets("Deny", notNets=[OF_POOL]), ALLOW], []),
+        ([nets("Deny", OF_POOL, notNets=["10.244.255.255/32"]), ALLOW], [("db", "1", "db#2")]),
+        ([nets("Deny", OF_POOL, selector="app == 'web'"), ALLOW], [("db", "1", "db#2")]),
+        ([source("Allow"), nets("Deny", OF_POOL, selector="app == 'web'"), ALLOW], []),
+        ([{"action": "Deny"}, ALLOW], []),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("known", [True, False])
+def test_rules_with_nets_that_a_published_port_passes(
+    rules: list[t.Any], expected: list[tuple[str, str, str]], known: bool
+) -> None:
+    workloads = [workload("db", "node1", labels={"app": "db"}), workload("web", "node2", labels=WEB)] if known else []
+    assert found(policy(*rules), workloads=workloads) == expected
+
+
+def test_a_rule_for_the_address_of_one_workload() -> None:
+    """Its labels decide on rules before that one."""
+    web = workload("web", "node2", address="10.244.9.9", labels=WEB)
+    alone = nets("Deny", "10.244.9.9/32")
+    assert found(policy(alone, ALLOW), workloads=[web]) == [("db", "1", "db#2")]
+    assert found(policy(source("Allow"), alone, ALLOW), workloads=[web]) == []
+    (finding,) = port_lint.findings(build(NAT, policies=[policy(alone, ALLOW)], workloads=[web]))
+    assert finding.text.startswith("rule 1 of Ingress denies by net what a published port lets in: by a port that")
+
+
+def test_nets_of_ipv6_are_those_of_its_own_pools() -> None:
+    six = pool("vxlan", "six", "fd00:10:244::/64", natOutgoing=True)
+    own = {f"node{number}": {"calico_node_address_ipv6": f"fd00:10:10::{number}/64"} for number in (1, 2, 3, 4)}
+    rules = nets("Deny", "fd00:10:244::/64"), ALLOW
+    assert found(policy(*rules), pools=[NAT, six], own=own, workloads=[]) == [("db", "1", "db#2")]
+    assert found(policy(*rules), pools=[NAT], own=own, workloads=[]) == []
 
 
 def test_without_masquerading_between_nodes_rules_hold() -> None:

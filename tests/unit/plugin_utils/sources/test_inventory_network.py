@@ -168,7 +168,9 @@ def test_a_node_sends_from_the_address_of_its_tunnel() -> None:
     tunnel = made.ipam_of("node1").tunnels["ipip"]
     unknown = f"no match: source {tunnel} (of no endpoint and no network set) is not selected"
     assert unknown in explain(made, "node1 db 5432/tcp")
-    assert explain(made, f"db {tunnel} 80/tcp").splitlines()[-2].endswith("(IPIP to 10.10.1.11) -> node1   mtu 1480")
+    lines = explain(made, f"db {tunnel} 80/tcp").splitlines()
+    path = next(line for line in lines if line.startswith("path"))
+    assert path.endswith("(IPIP to 10.10.1.11) -> node1   mtu 1480")
 
 
 def test_an_unknown_address_in_a_block_of_a_node_gets_a_note() -> None:
@@ -199,11 +201,13 @@ def test_flows_between_hosts_are_explained() -> None:
         "  1 ssh           ingress  no match: destination port 8080 is not 2222\n"
         "  2 tier default  ingress  Deny: no policy of the tier that applies decides\n"
         "path   node1 -> direct to 10.10.1.12 -> node2   mtu 1500\n"
+        "note   which ports node2 publishes is known there alone: if 8080/tcp leads to a workload, its policy decides. "
+        "Run calicoctl policy explain there\n"
         "note   eth0 of HostEndpoint node2-eth0 is taken to be where node2 has 10.10.1.12; with expectedIPs: "
         "[10.10.1.12] it would be certain"
     )
     certain = hosts_fleet(expectedIPs=["10.10.1.12"])
-    assert "note" not in explain(certain, "node1 node2 8080/tcp")
+    assert "is taken to be" not in explain(certain, "node1 node2 8080/tcp")
     assert explain(certain, "node1 node2 2222/tcp").startswith(
         "ALLOW  by ssh#1 (tier default), ingress of node2-eth0\n"
     )

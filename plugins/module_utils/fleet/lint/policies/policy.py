@@ -34,9 +34,10 @@ def denies_probes(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def lets_ports_in(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report an ingress rule that denies workloads by selector, but not if they come by a published port as their node.
+    """Report an ingress rule that denies workloads by selector or net, but not if they come by a published port.
 
-    That is so with natOutgoing and `calico_nat_outgoing_exclusions: IPPoolsOnly`, if another rule allows the node.
+    By the port they come as their node, which another rule allows. That is so with natOutgoing and
+    `calico_nat_outgoing_exclusions: IPPoolsOnly`.
     """
     for found in port_lint.findings(network.fleet):
         yield _issue(network.fleet, found)
