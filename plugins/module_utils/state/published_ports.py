@@ -4,13 +4,18 @@
 """Published ports: ports of the host that lead to a workload, as iptables rules. Pure.
 
     PREROUTING, OUTPUT   to an address of this host ──► cali-PUBLISHED ──► cali-pub-HASH, one a workload
-                         DNAT to the workload; ports of one address of the host come before those of all
+                         DNAT to the workload; its ports of one address of the host come before those of all
     POSTROUTING          such a packet on its way out to a workload ──► cali-PUBLISHED-SNAT
                          from 127.0.0.0/8, or from the workload itself: the source becomes an address of the host
 
 cali-PUBLISHED has a rule for each workload and protocol, for the range of its ports. So a packet passes the rules of
-few workloads, and a workload that comes or goes changes its own chain and a rule. Workloads with a port of one address
-come first.
+few workloads, and a workload that comes or goes changes its own chain and a rule. Two workloads never have the same
+port (published_port.collide), so the order of workloads has no effect: a new one comes last, which is fast.
+
+Ports that follow each other and keep their numbers have one rule, a DNAT without a port. A range that is shifted, such
+as 8000-8009:80-89, has a rule for each port. The kernel can shift a range in one rule, but if the client's port is in
+use towards the workload's port already, because it came by another address of the host, it takes the next port of the
+range: the client would reach another service.
 
 All other packets keep the source of the client, so policy on the workload sees it. A HostEndpoint's policy with preDNAT
 sees the packet before DNAT. The host's ::1 cannot be rewritten to another address (RFC 4291 section 2.5.3): a proxy
@@ -32,6 +37,8 @@ _NAT = "nat"
 CHAIN, SNAT_CHAIN = "cali-PUBLISHED", "cali-PUBLISHED-SNAT"
 #: The beginning of the name of a workload's chain.
 WORKLOAD_CHAIN = "cali-pub-"
+#: The chains of table nat in which the order of rules has no effect.
+UNORDERED = frozenset({CHAIN, SNAT_CHAIN})
 _LOOPBACK4, _LOOPBACK6 = "127.0.0.0/8", "::1/128"
 
 
@@ -80,7 +87,6 @@ class _OwnRules(t.NamedTuple):
     rules: tuple[str, ...]  # () for a workload without ports of this IP version
     leading: tuple[str, ...]
     hairpin: str
-    is_specific: bool  # whether one of its ports is of one address of the host
 
 
 #: The rules by IP version and the id of the ports that they are for. An entry holds these ports, so an id is that of
@@ -109,28 +115,42 @@ def _made(workload: PublishingWorkload, family: int) -> _OwnRules:
     numbers: dict[str, list[int]] = {}
     address = next((one for one in workload.addresses if family_of(one) == family), None)
     if address is None:
-        return _OwnRules(workload.ports, workload.addresses, "", (), (), "", False)
+        return _OwnRules(workload.ports, workload.addresses, "", (), (), "")
     own = encoding.cidr(host(address))
     target = encoding.cidr(address)
     chain = WORKLOAD_CHAIN + hashlib.sha256(own.encode()).hexdigest()[:16]
-    for port in sorted(workload.ports):
-        if family not in port.families(workload.addresses):
-            continue
-        protocol = encoding.word(port.protocol)
-        numbers.setdefault(protocol, []).append(port.host_port)
-        match = f"-p {protocol} -m {protocol} --dport {port.host_port:d}"
-        destination = f"{target}:{port.port:d}" if family == 4 else f"[{target}]:{port.port:d}"
-        jump = f"-j DNAT --to-destination {destination}"
-        if is_any(port.host_address):
+    for run in _runs(port for port in sorted(workload.ports) if family in port.families(workload.addresses)):
+        first, host_ports = run[0], [port.host_port for port in run]
+        protocol = encoding.word(first.protocol)
+        numbers.setdefault(protocol, []).extend(host_ports)
+        match = f"-p {protocol} -m {protocol} --dport {_range(host_ports)}"
+        destination = f"{target}:{first.port:d}" if family == 4 else f"[{target}]:{first.port:d}"
+        jump = f"-j DNAT --to-destination {destination if len(run) == 1 else target}"
+        if is_any(first.host_address):
             general.append(f"{match} {jump}")
         else:
-            specific.append(f"-d {encoding.cidr(host(port.host_address))} {match} {jump}")
+            specific.append(f"-d {encoding.cidr(host(first.host_address))} {match} {jump}")
     leading = tuple(
         f"-p {protocol} -m {protocol} --dport {_range(found)} -j {chain}" for protocol, found in numbers.items()
     )
     hairpin = f"-s {own} -d {own} -j MASQUERADE"
     rules = (*specific, *general)
-    return _OwnRules(workload.ports, workload.addresses, chain, rules, leading, hairpin, bool(specific))
+    return _OwnRules(workload.ports, workload.addresses, chain, rules, leading, hairpin)
+
+
+def _runs(ports: t.Iterable[PublishedPort]) -> list[list[PublishedPort]]:
+    """Return sorted ports in groups for a rule each: one port, or several that keep their numbers."""
+    runs: list[list[PublishedPort]] = []
+    last: dict[tuple[str, str], list[PublishedPort]] = {}  # the last group of a protocol and an address of the host
+    for port in ports:
+        place = port.protocol, "" if is_any(port.host_address) else port.host_address
+        run = last.get(place)
+        if run and run[-1].host_port == run[-1].port == port.host_port - 1 == port.port - 1:
+            run.append(port)
+        else:
+            last[place] = [port]
+            runs.append(last[place])
+    return runs
 
 
 def _range(numbers: t.Sequence[int]) -> str:
@@ -141,8 +161,7 @@ def _range(numbers: t.Sequence[int]) -> str:
 def _chains(publishing: t.Iterable[PublishingWorkload], family: int) -> dict[str, tuple[str, ...]]:
     found = [_own_rules(workload, family) for workload in publishing]
     own = [one for one in found if one.chain]
-    leading = [rule for one in own if one.is_specific for rule in one.leading]
-    leading += [rule for one in own if not one.is_specific for rule in one.leading]
+    leading = [rule for one in own for rule in one.leading]
     loopback = [f"-s {_LOOPBACK4} -j MASQUERADE"] if family == 4 and own else []
     return {
         CHAIN: tuple(leading),

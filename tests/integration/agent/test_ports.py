@@ -186,6 +186,61 @@ def test_every_client_reaches_a_published_port(site: Site) -> None:
     assert site.ask("outside", WAN, 80)[:1] == "!"
 
 
+#: Asks by UDP from port 5060 at each address, one after the other, and prints the answers.
+ONE_PORT = """
+import socket, sys
+port, *addresses = sys.argv[1:]
+for address in addresses:
+    client = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
+    client.bind(("", 5060))
+    client.settimeout(2)
+    client.connect((address, int(port)))
+    client.send(b"who")
+    try: print(client.recv(100).decode())
+    except OSError as error: print("!", error)
+    client.close()
+"""
+
+
+@pytest.mark.parametrize("backend", ["nft", "legacy"])
+def test_a_client_with_one_port_reaches_the_same_service_by_each_address(
+    engine: t.Any, tmp_path: pathlib.Path, backend: str
+) -> None:
+    """The kernel must not lead its second flow to the next port of a range, as it does with a shifted range."""
+    with daemon_under_test(engine, tmp_path, DUAL) as daemon:
+        site = Site(daemon)
+        switch(site, backend)
+        daemon.start()
+        site.connect()
+        second, second6 = "192.0.2.3", "2001:db8::3"
+        site.run(HOST, "ip", "address", "add", f"{second}/24", "dev", "wan0")
+        site.run(HOST, "ip", "address", "add", f"{second6}/64", "dev", "wan0", "nodad")
+        kept = [f"{number}/{protocol}>{number}" for number in range(9000, 9032) for protocol in ("tcp", "udp")]
+        web = site.web("8000/udp>80", "8001/udp>81", *kept)
+        try:
+            for port in (80, 9000, 9017):
+                site.serve("web", port)
+            for port in (8000, 9000, 9017):
+                for addresses, client in (((WAN, second), OUTSIDE), ((WAN6, second6), OUTSIDE6)):
+                    seen = site.run("outside", sys.executable, "-I", "-c", ONE_PORT, str(port), *addresses).split("\n")
+                    assert seen[:2] == [client, client], (port, addresses, seen)
+            assert site.ask("outside", WAN, 9017) == OUTSIDE and site.ask("outside", WAN6, 9017) == OUTSIDE6
+            assert site.ask(HOST, "127.0.0.1", 9017)[:1] != "!"
+            # One rule of each protocol for the range, as the kernel has it.
+            for command, address in zip(("iptables", "ip6tables"), web["addresses"]):
+                whole = [
+                    line
+                    for line in rules(site, f"{command}-{backend}")
+                    if "--dport 9000:9031" in line and "DNAT" in line
+                ]
+                assert len(whole) == 2 and all(f"--to-destination {address}" in line for line in whole), whole
+            assert daemon.call("resync")["changes"] == []
+        finally:
+            for server in site.servers:
+                server.kill()
+                server.wait()
+
+
 def listening(site: Site, port: int) -> set[str]:
     """Return the local addresses at which somebody listens at a TCP port of the host."""
     lines = site.run(HOST, "ss", "-Hltn", f"sport = :{port}").splitlines()

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
+import hypothesis
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import iptables_encoding
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.published_port import PublishedPort
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Hook, IptablesTable
@@ -14,6 +16,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.publi
     PublishingWorkload,
     with_ports,
 )
+from hypothesis import strategies as st
 
 NAT = IptablesTable(
     "nat", {"cali-POSTROUTING": ("-j cali-nat-outgoing",)}, (Hook("POSTROUTING", "-j cali-POSTROUTING"),)
@@ -23,6 +26,7 @@ WEB = PublishingWorkload(
     ("10.244.1.5", "fd00:10:244::5"),
     (PublishedPort("tcp", 8080, 80), PublishedPort("udp", 53, 5353, "192.0.2.1")),
 )
+DUAL = ("10.244.1.9", "fd00:10:244::9")
 DB = PublishingWorkload(("10.244.1.6",), (PublishedPort("tcp", 5432, 5432),))
 
 
@@ -41,12 +45,72 @@ def test_a_workload_changes_its_own_chain_and_the_rule_that_leads_there() -> Non
     assert len(two.chains[other]) == 4
 
 
-def test_workloads_with_a_port_of_one_address_come_first() -> None:
-    last = PublishingWorkload(("10.244.1.9",), (PublishedPort("tcp", 5432, 1, "192.0.2.1"),))
-    (table,) = with_ports((), [DB, last], ["cali+"])
-    first, second = (rule.rpartition(" ")[2] for rule in table.chains["cali-PUBLISHED"])
-    assert table.chains[first] == ("-d 192.0.2.1/32 -p tcp -m tcp --dport 5432 -j DNAT --to-destination 10.244.1.9:1",)
-    assert table.chains[second] == ("-p tcp -m tcp --dport 5432 -j DNAT --to-destination 10.244.1.6:5432",)
+def own_rules(*ports: PublishedPort, addresses: tuple[str, ...] = ("10.244.1.9",)) -> list[tuple[str, ...]]:
+    """Return the rules of a workload's own chain, by IP version."""
+    tables = with_ports((), [PublishingWorkload(addresses, ports)], ["cali+"])
+    return [rules for table in tables for name, rules in table.chains.items() if name.startswith("cali-pub-")]
+
+
+def test_a_range_of_ports_that_keep_their_numbers_is_one_rule() -> None:
+    kept = [PublishedPort("udp", number, number) for number in range(30000, 30032)]
+    assert own_rules(*kept, addresses=DUAL) == [
+        ("-p udp -m udp --dport 30000:30031 -j DNAT --to-destination 10.244.1.9",),
+        ("-p udp -m udp --dport 30000:30031 -j DNAT --to-destination fd00:10:244::9",),
+    ]
+
+
+def test_a_range_ends_where_a_port_is_missing_or_led_elsewhere_or_is_of_another_address_or_protocol() -> None:
+    ports = (
+        *(PublishedPort("tcp", number, number) for number in (100, 101, 103, 104)),
+        PublishedPort("tcp", 105, 5),
+        *(PublishedPort("tcp", number, number) for number in (106, 107)),
+        *(PublishedPort("tcp", number, number, "192.0.2.1") for number in (108, 109)),
+        PublishedPort("tcp", 110, 110, "192.0.2.2"),
+        PublishedPort("udp", 108, 108),
+        PublishedPort("tcp", 111, 111, "0.0.0.0"),
+        PublishedPort("tcp", 112, 112),
+    )
+    (rules,) = own_rules(*ports)
+    to = "-j DNAT --to-destination 10.244.1.9"
+    assert rules == (
+        f"-d 192.0.2.1/32 -p tcp -m tcp --dport 108:109 {to}",
+        f"-d 192.0.2.2/32 -p tcp -m tcp --dport 110 {to}:110",
+        f"-p tcp -m tcp --dport 100:101 {to}",
+        f"-p tcp -m tcp --dport 103:104 {to}",
+        f"-p tcp -m tcp --dport 105 {to}:5",
+        f"-p tcp -m tcp --dport 106:107 {to}",
+        f"-p tcp -m tcp --dport 111:112 {to}",
+        f"-p udp -m udp --dport 108 {to}:108",
+    )
+
+
+@hypothesis.given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(("tcp", "udp")),
+            st.integers(1, 12),
+            st.integers(1, 12),
+            st.sampled_from(("", "192.0.2.1", "0.0.0.0")),
+        ),
+        max_size=20,
+    )
+)
+def test_each_port_has_one_rule_that_leads_it_to_its_own_port(wanted: list[tuple[str, int, int, str]]) -> None:
+    ports = tuple({(one[0], one[1]): PublishedPort(*one) for one in wanted}.values())
+    found: dict[tuple[str, int, str], int] = {}
+    for rule in itertools.chain.from_iterable(own_rules(*ports)):
+        words = rule.split()
+        first, _colon, last = words[words.index("--dport") + 1].partition(":")
+        target, _colon, port = words[-1].partition(":")
+        assert target == "10.244.1.9"
+        for number in range(int(first), int(last or first) + 1):
+            place = words[words.index("-p") + 1], number, words[1] if words[0] == "-d" else ""
+            assert place not in found
+            found[place] = int(port or number)
+    assert found == {
+        (one.protocol, one.host_port, "192.0.2.1/32" if one.host_address == "192.0.2.1" else ""): one.port
+        for one in ports
+    }
 
 
 def test_published_ports_have_exactly_these_rules() -> None:

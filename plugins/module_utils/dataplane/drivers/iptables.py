@@ -16,6 +16,7 @@ import re
 import typing as t
 
 from ...state.node_state import Hook, IptablesTable
+from ...state.published_ports import UNORDERED
 from ..change import ApplyError, Change, Failures, SetAside
 from ..driver import DriverStep
 from ..kernel.port import Kernel, KernelError
@@ -105,15 +106,16 @@ def _chains(place: TablePlace, table: IptablesTable, have: Chains, compared: Com
     changes = []
     hooked = {name for hook in table.hooks for name in _JUMP.findall(hook.rule)}
     for chain in compared.maybe_different(place, table.chains, have):
-        hashed = compared.compare(place, chain, table.chains[chain], have.get(chain))
+        ordered = place.table != iptables_nat.TABLE or chain not in UNORDERED
+        hashed = compared.compare(place, chain, table.chains[chain], have.get(chain), ordered)
         if hashed is not None:
-            change = _chain(place, chain, tuple(zip(hashed, table.chains[chain])), have.get(chain))
-            known = {rule.hash for rule in have.get(chain, ())}
-            led = {target for rule in have.get(chain, ()) if rule.hash for target in _JUMP.findall(rule.text)}
-            new = (rule for digest, rule in change.new.rules if digest not in known)
-            # A chain to which another rule has led already gets packets by its own new rules alone.
-            leading = [rule for rule in new if not led.issuperset(_JUMP.findall(rule))]
-            reached = _reached(place, table, leading, compared)
+            rules = tuple(zip(hashed, table.chains[chain]))
+            known = {rule.hash: at for at, rule in enumerate(have.get(chain, ()))}
+            if not ordered:  # New rules come last: to insert one, the program reads the whole chain.
+                rules = tuple(sorted(rules, key=lambda rule: known.get(rule[0], len(known))))
+            change = _chain(place, chain, rules, have.get(chain))
+            new = [rule for digest, rule in change.new.rules if digest not in known]
+            reached = _reached(place, table, _leading(new, have.get(chain, ()), table), compared)
             write = change.new._replace(
                 hooked=chain in hooked,
                 title=table.titles.get(chain, ""),
@@ -123,6 +125,19 @@ def _chains(place: TablePlace, table: IptablesTable, have: Chains, compared: Com
             changes.append(change._replace(new=write, note=write.title))
     compared.keep(place, table.chains)
     return changes
+
+
+def _leading(new: t.Iterable[str], before: t.Iterable[SavedRule], table: IptablesTable) -> list[str]:
+    """Return the `new` rules of a chain that lead to a chain of the table to which none of ours has led before.
+
+    That chain gets packets by the new rule; another one gets packets by its own new rules alone.
+    """
+    targets = {rule: [target for target in _JUMP.findall(rule) if target in table.chains] for rule in new}
+    found = {rule: leads for rule, leads in targets.items() if leads}
+    if not found:
+        return []
+    led = {target for rule in before if rule.hash for target in _JUMP.findall(rule.text)}
+    return [rule for rule, leads in found.items() if not led.issuperset(leads)]
 
 
 def _hook_changes(

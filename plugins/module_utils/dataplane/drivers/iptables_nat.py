@@ -56,7 +56,7 @@ class ChainRules(t.NamedTuple):
 
 
 class _Target(t.NamedTuple):
-    """The address, as a number, and the port of a DNAT."""
+    """The address, as a number, and the port of a DNAT; port 0 stands for that of the packet."""
 
     address: int
     port: int
@@ -71,6 +71,7 @@ class _Rule(t.NamedTuple):
 
     protocol: int = 0
     port: int = 0
+    last_port: int = 0  # the end of a range that begins with `port`, 0 for that port alone
     source: t.Optional[addresses.Network] = None
     destination: t.Optional[addresses.Network] = None
     destination_set: str = ""
@@ -79,7 +80,9 @@ class _Rule(t.NamedTuple):
     translation: t.Optional[_Translation] = None
 
     def matches(self, flow: Flow, host: _Host) -> bool:
-        if self.protocol and (flow.protocol != self.protocol or (self.port and flow.destination_port != self.port)):
+        if self.protocol and flow.protocol != self.protocol:
+            return False
+        if self.port and not self.port <= (flow.destination_port or 0) <= (self.last_port or self.port):
             return False
         for network, address in ((self.source, flow.source), (self.destination, flow.destination)):
             if network is not None and not network.holds(_network(address)):
@@ -153,8 +156,11 @@ def _parsed(text: str) -> t.Optional[_Rule]:
         if word == "-p":
             number = _NUMBERS.get(value, int(value) if value.isdecimal() else 0)
             rule = rule._replace(protocol=number)
-        elif word == "--dport" and value.isdecimal():
-            rule = rule._replace(port=int(value))
+        elif word == "--dport":
+            first, _colon, last = value.partition(":")
+            if not first.isdecimal() or not (last or first).isdecimal():
+                return None
+            rule = rule._replace(port=int(first), last_port=int(last or 0))
         elif word == "-s":
             rule = rule._replace(source=addresses.network(value))
         elif word == "-d":
@@ -170,13 +176,19 @@ def _parsed(text: str) -> t.Optional[_Rule]:
         elif word == "-j" and value == _MASQUERADE:
             rule = rule._replace(translation=_MASQUERADE)
         elif word == "--to-destination":
-            address, _colon, port = value.rpartition(":")
-            if not port.isdecimal():
+            target = _target(value)
+            if target is None:
                 return None
-            rule = rule._replace(translation=_Target(addresses.number(address.strip("[]")), int(port)))
+            rule = rule._replace(translation=target)
         elif word != "-j" or value not in ("DNAT", "RETURN"):
             return None
     return rule
+
+
+def _target(text: str) -> t.Optional[_Target]:
+    """Return the target of --to-destination: `ADDRESS`, or `ADDRESS:PORT` with brackets for IPv6; None for another."""
+    address, _colon, port = text.rpartition(":") if text.startswith("[") or text.count(":") == 1 else (text, "", "0")
+    return _Target(addresses.number(address.strip("[]")), int(port)) if port.isdecimal() else None
 
 
 class _RuleIndex:
@@ -189,7 +201,7 @@ class _RuleIndex:
             rule = _parsed(text)
             if rule is None:
                 continue
-            if rule.protocol and rule.port:
+            if rule.protocol and rule.port and not rule.last_port:
                 self._by_port.setdefault((rule.protocol, rule.port), []).append((position, rule))
             else:
                 self._others.append((position, rule))
@@ -210,7 +222,10 @@ class StaleConnections:
         self._family = family
         self._host = _Host(kernel, family)
         self._chains = [chain for chain in chains if _passing(chain.chain) is not None]
-        self._indexes = [(one.chain, _RuleIndex(one.before), _RuleIndex(one.after)) for one in self._chains]
+
+    @functools.cached_property
+    def _indexes(self) -> list[tuple[str, _RuleIndex, _RuleIndex]]:
+        return [(one.chain, _RuleIndex(one.before), _RuleIndex(one.after)) for one in self._chains]
 
     def filters(self) -> list[ConnectionFilter]:
         """Return which connections to look at: one filter per protocol, except TCP, of the rules that differ."""
@@ -223,7 +238,7 @@ class StaleConnections:
             protocols = _PUBLISHED if chain == published_ports.SNAT_CHAIN else _OTHERS[self._family]
             for rule in filter(None, (_parsed(text) for _hash, text in rules)):
                 for protocol in (rule.protocol,) if rule.protocol else protocols:
-                    ports.setdefault(protocol, set()).add(rule.port)
+                    ports.setdefault(protocol, set()).add(0 if rule.last_port else rule.port)
         ports.pop(_TCP, None)
         return [
             ConnectionFilter(self._family, protocol, next(iter(some)) or None if len(some) == 1 else None)
@@ -265,7 +280,8 @@ def _has(connection: Connection, translation: _Translation) -> bool:
     """Return whether a connection has this translation; any other source counts as masqueraded."""
     if isinstance(translation, _Target):
         flow = connection.flow
-        return (addresses.number(flow.destination), flow.destination_port) == translation
+        port = translation.port or connection.sent.destination_port
+        return (addresses.number(flow.destination), flow.destination_port) == (translation.address, port)
     return bool(connection.reply_to)
 
 

@@ -156,14 +156,22 @@ class ComparedChains:
         return one.hashes if one.rules is rules else hashes(chain, rules, dict(zip(one.rules, one.hashes)))
 
     def compare(
-        self, place: TablePlace, chain: str, rules: tuple[str, ...], have: t.Optional[tuple[SavedRule, ...]]
+        self,
+        place: TablePlace,
+        chain: str,
+        rules: tuple[str, ...],
+        have: t.Optional[tuple[SavedRule, ...]],
+        ordered: bool = True,
     ) -> t.Optional[tuple[str, ...]]:
-        """Return the hashes of a chain's desired rules if it is missing or has others, None if it has these."""
+        """Return the hashes of a chain's desired rules if it is missing or has others, None if it has these.
+
+        If it is not `ordered`, the same rules in another order are equal.
+        """
         wanted, found = self.hashes(place, chain, rules), tuple([rule.hash for rule in have or ()])
-        same = have is not None and found == wanted
+        same = have is not None and (found == wanted or (not ordered and sorted(found) == sorted(wanted)))
         # The strings of `found` are those of `have`: no others are kept.
         self._compared.setdefault(place, {})[chain] = _Compared(
-            rules, found if same else wanted, have if same else None
+            rules, found if found == wanted else wanted, have if same else None
         )
         return None if same else wanted
 
@@ -183,7 +191,8 @@ class ComparedChains:
         one = compared.get(chain)
         if one is None or one.equal is not have:
             return have
-        same = tuple(map(SavedRule, one.hashes, one.rules))
+        rules = dict(zip(one.hashes, one.rules))
+        same = tuple([SavedRule(rule.hash, rules[rule.hash]) for rule in have])  # in the order of the kernel
         compared[chain] = one._replace(equal=same)
         return same
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import random
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.addresses import host as host_cidr
@@ -20,6 +21,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     InterfaceAddress,
     NewLink,
     RouteAttributes,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.cached_drivers import (
+    CachedTables,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import firewall
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Flow
@@ -268,3 +272,53 @@ def test_a_refusal_is_reported_and_the_rules_are_in_force(host, refused):
         " for example `conntrack -D -f ipv4 -p udp --orig-port-dst PORT` for a published port."
     )
     assert "--to-destination 10.244.1.5:53" in host.run(["iptables-save"]).output
+
+
+def test_flows_to_a_range_that_keeps_its_numbers_keep_theirs(host):
+    """A rule for several ports has no port to translate to: that is the port of the packet."""
+    ports = [port(number, number) for number in range(5300, 5304)]
+    going = [
+        connection(UDP, CLIENT, WAN, 5301),
+        connection(UDP, CLIENT6, WAN6, 5303),
+        connection(UDP, CLIENT, WAN, 5301, to=(WEB, 5302)),
+        connection(UDP, CLIENT, WAN, 5301, to=(NEXT, 5301)),
+    ]
+    translated = [
+        connection(UDP, CLIENT, WAN, 5301, to=(WEB, 5301)),
+        connection(UDP, CLIENT6, WAN6, 5303, to=(WEB6, 5303)),
+    ]
+    outside = [connection(UDP, CLIENT, WAN, number) for number in (5299, 5304)]
+    assert left(host, publishing(*ports), *going, *translated, *outside) == [*translated, *outside]
+    converge(iptables, host, publishing(*ports))
+    assert left(host, publishing(), *translated, *outside) == outside
+
+
+def test_workloads_that_come_and_go_in_any_order_leave_the_rules_of_the_others(host):
+    """A new workload's rules are the last ones, whatever its address; rules are deleted by their place."""
+    workloads = [PublishingWorkload((f"10.244.1.{number}",), (port(5300 + number),)) for number in range(2, 12)]
+    chance, driver = random.Random(7), CachedTables()
+    here: list[PublishingWorkload] = [workloads[5]]
+    for _step in range(80):
+        tables = with_ports((), here, WORKLOAD_INTERFACES, (4,))
+        changes = driver.diff(tables, driver.observe(host, tables))
+        driver.apply(host, changes)
+        observed = iptables.observe(host, tables)
+        for name, rules in tables[0].chains.items():
+            have = [rule.hash for rule in observed.table("nat")[name]]
+            assert sorted(have) == sorted(iptables.hashes(name, rules)), (name, here)
+        assert iptables.diff(tables, observed) == []
+        if chance.random() < 0.3:
+            driver.forget()
+            assert driver.diff(tables, driver.observe(host, tables)) == []
+        for one in chance.sample(workloads, chance.choice((1, 1, 2))):
+            here = [other for other in here if other is not one] if one in here else [*here, one]
+
+
+def test_a_new_workload_is_appended(host):
+    """To insert a rule, iptables-restore of nf_tables reads the whole chain."""
+    last = PublishingWorkload(("10.244.1.9",), (port(5309),))
+    converge(iptables, host, with_ports((), [last], WORKLOAD_INTERFACES, (4,)))
+    tables = with_ports((), [PublishingWorkload((WEB,), (port(),)), last], WORKLOAD_INTERFACES, (4,))
+    changes = iptables.diff(tables, iptables.observe(host, tables))
+    deltas = [line.split()[:2] for change in changes for line in change.new.delta]
+    assert deltas == [["-A", "cali-PUBLISHED"], ["-A", "cali-PUBLISHED-SNAT"]]
