@@ -47,6 +47,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "A workload": {
         "workload_gate": "Connections to gates without a certificate",
         "workload_packets": "Packets with forged sources, encapsulated packets and neighbours",
+        "workload_conntrack": "Connections that the node tracks",
         "workload_devices": "Settings of the host's devices",
         "workload_bgp": "BGP and BFD sessions",
         "workload_etcd": "Members of etcd",

@@ -26,6 +26,7 @@ from tests.lab.measure.streams import Stream, Streams
 from tests.lab.topology import LabError
 from tests.long_form import LONG
 
+from . import forging_containers as forging
 from .conftest import LAB, Fleet, dual_stack_inventory, new_lab, start_docker
 
 #: Debian 12 and 13, one in each subnet.
@@ -348,6 +349,74 @@ def test_packets_between_all_runtimes(boxes: list[Box]) -> None:
                 pair = [f"{one.runtime.name} {one.host.name} {one.team}" for one in (box, other)]
                 wrong[" > ".join(pair)] = sorted(found & set(other.addresses))
     assert wrong == {}
+
+
+@pytest.fixture
+def forgers(lab: BaseLab, hosts: list[Machine], fleet: Fleet) -> Iterator[list[forging.Box]]:
+    """A container of team two for each engine and host that may forge packets, and one of team one on each host."""
+    found: list[forging.Box] = []
+
+    def start(host: Machine) -> None:
+        made = [
+            ("two", engine, f"forger-{number}")
+            for number, engine in enumerate(forging.ENGINES)
+            if host.name in engine.nodes
+        ]
+        made.append(("one", forging.ENGINES[-1], "victim"))
+        for team, engine, name in made:
+            host.run(engine.start.format(name=name, team=team))
+        listed = json.loads(host.run("calicoctl workload list -o json"))["workloads"]
+        links = {one["ifindex"]: one["ifname"] for one in json.loads(host.run("ip -j link"))}
+        for _team, engine, name in made:
+            pid = int(host.run(engine.pid.format(name=name)))
+            [peer] = json.loads(host.run(f"nsenter -n -t {pid} ip -j link show eth0"))
+            interface = links[peer["link_index"]]
+            [addresses] = [tuple(one["addresses"]) for one in listed if one["interface"] == interface]
+            found.append(forging.Box(host.name, name, engine, addresses, interface, pid))
+
+    each(hosts, start)
+    fleet.play("sync_workloads.yml").check()
+    yield found
+    each(hosts, remove_all)
+
+
+def test_containers_send_and_claim_nothing_of_others(lab: BaseLab, forgers: list[forging.Box]) -> None:
+    """A container's raw packets arrive only with its own source, whatever the engine lets it do, and it claims none.
+
+    The containers have NET_RAW, which Docker gives to all, and NET_ADMIN. They forge addresses of containers of both
+    hosts, of hosts, of the gateway, of the loopback and of others, tagged for VLAN 0 as well. Then they claim the
+    addresses of others by ARP, neighbour discovery, and on their own interface.
+    """
+    receivers = forging.Receivers(lab)
+    attackers = [box for box in forgers if box.name != "victim"]
+    for box in forgers:
+        receivers.start(box.node, box.label, box.pid)
+    for node in NODES:
+        receivers.start(node, node)
+    expected: dict[str, set[str]] = {name: set() for name in (*(box.label for box in forgers), *NODES)}
+    for box in attackers:
+        others = [one for one in forgers if one is not box]
+        box.claim(lab, [one for one in others if one.node == box.node])
+        box.send(lab, [*forging.forged_frames(box, others)])
+    for box in attackers:
+        honest = [(other, forging.honest_frames(box, other)) for other in attackers if other is not box]
+        box.send(lab, [frame for _other, frames in honest for frame in frames.values()])
+        for other, frames in honest:
+            expected[other.label] |= set(frames)
+
+    def differing() -> str:
+        found = receivers.seen()
+        return str({name: sorted(found[name] ^ expected[name])[:8] for name in found if found[name] != expected[name]})
+
+    deadline = time.monotonic() + SETTLED
+    while any(expected[name] - found for name, found in receivers.seen().items()) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert differing() == "{}"
+    for box in attackers:
+        neighbours = json.loads(lab.exec(box.node, f"ip -j neigh show dev {box.interface}").stdout or "[]")
+        claimed = {one["dst"] for one in neighbours} & {one for other in forgers for one in other.addresses}
+        assert claimed <= set(box.addresses), (box, neighbours)
+    receivers.stop()
 
 
 class Storm:

@@ -11,7 +11,8 @@
 
 The checks come before connection tracking and before any policy. A packet costs one lookup in the kernel's routes at
 most. For IPv4, the sysctl rp_filter does it, which is 1 on a workload's interface if it must use its own address. IPv6
-has no rp_filter, so the match `rpfilter` does it. A packet from another interface is looked up only if its source is in
+has no rp_filter, so the match `rpfilter` does it. It also checks IPv4's TCP segments that end a connection, since
+rp_filter comes after connection tracking. A packet from another interface is looked up only if its source is in
 a block of this node: the route to such a source leads to a workload or is the block's blackhole, so that source is
 forged. When workloads are added or removed, no rule or set here changes. The kernel itself drops addresses of the
 loopback, but not if an administrator set `net.ipv4.conf.all.route_localnet`.
@@ -38,6 +39,9 @@ from .rules.rule import DROP, RETURN, Chains, IptablesRule, comes_in_by, goto, i
 LOOPBACK = {4: "127.0.0.0/8", 6: "::1/128"}
 #: The condition that the route to a packet's source address does not lead to its incoming interface.
 _FORGED = "-m rpfilter --validmark --invert"
+
+#: The condition that a TCP segment ends its connection.
+_ENDING = "-m tcp ! --tcp-flags FIN,RST NONE"
 
 #: The ICMPv6 types that only routers send: advertisements and redirects.
 _OF_ROUTERS = (134, 137)
@@ -97,6 +101,9 @@ def _of_workloads(write: RuleWriter) -> t.Iterator[IptablesRule]:
         yield from _of_this_node(write)
     elif write.family == 6 or not settings.rp_filter:
         yield IptablesRule((_FORGED,), goto(names.SPOOFED))
+    else:
+        # The sysctl rp_filter drops packets behind connection tracking, where these have ended another's connection.
+        yield IptablesRule(("-p tcp", _ENDING, _FORGED), goto(names.SPOOFED))
     if not settings.allow_vxlan_from_workloads:
         for port in settings.vxlan_ports:
             yield IptablesRule(("-p udp", f"-m udp --dport {port}"), goto(names.ENCAPSULATED))

@@ -330,6 +330,7 @@ def test_packets_of_workloads_are_accepted_at_the_end_of_forward() -> None:
 
 
 _FORGED = "-m rpfilter --validmark --invert -g cali-spoofed"
+_ENDING = f"-p tcp -m tcp ! --tcp-flags FIN,RST NONE {_FORGED}"
 _LOOPBACK = ("-s 127.0.0.0/8 -g cali-spoofed", "-d 127.0.0.0/8 -g cali-spoofed")
 
 
@@ -344,9 +345,9 @@ def test_sources_are_checked_with_one_look_into_the_routes() -> None:
         "-i cali+ -g cali-wl-sources",
         f"-m set --match-set cali40local-blocks src {_FORGED}",
     )
-    # For IPv4 the kernel itself checks the sources of workloads (rp_filter).
+    # For IPv4 the kernel itself checks the sources of workloads (rp_filter), after it has tracked ends of connections.
     encapsulated = ("-p udp -m udp --dport 4789 -g cali-encapsulated", "-p 4 -g cali-encapsulated")
-    assert raw()["cali-wl-sources"] == (*_LOOPBACK, *encapsulated)
+    assert raw()["cali-wl-sources"] == (*_LOOPBACK, _ENDING, *encapsulated)
     of_ipv6 = ("-s ::1/128 -g cali-spoofed", "-d ::1/128 -g cali-spoofed", _FORGED)
     assert raw(6)["cali-wl-sources"] == (*of_ipv6, *encapsulated, "-s fe80::/10 -g cali-wl-link-local")
     assert raw()["cali-spoofed"] == raw()["cali-encapsulated"] == ("-j DROP",)
@@ -363,10 +364,11 @@ def test_workloads_may_encapsulate_and_send_from_anywhere_where_the_inventory_sa
     )
     assert raw(allow_ipip_packets_from_workloads=True)["cali-wl-sources"] == (
         *_LOOPBACK,
+        _ENDING,
         "-p udp -m udp --dport 4789 -g cali-encapsulated",
     )
     both = raw(vxlan_port=8472)["cali-wl-sources"]
-    assert [rule.split()[5] for rule in both[2:4]] == ["4789", "8472"]
+    assert [rule.split()[5] for rule in both[3:5]] == ["4789", "8472"]
     # Even if spoofing is allowed, a workload cannot send from the address of another workload of this node.
     assert raw(spoofing=True)["cali-wl-sources"][2] == f"-m set --match-set cali40local-blocks src {_FORGED}"
     assert _FORGED not in raw(6, spoofing=True)["cali-wl-sources"]

@@ -192,14 +192,17 @@ def test_a_source_that_is_not_the_workloads_own_is_dropped() -> None:
     assert not kernel.forwarded(between(ONE, TWO, source="10.65.0.2"))
 
 
-def test_a_source_of_ipv4_that_the_kernel_checks_is_not_looked_up_again() -> None:
-    def looks(family: int, **given: t.Any) -> int:
-        raw = compile_node(node(ONE), ChainSettings(**given), family).tables["raw"].chains
-        return sum("rpfilter" in rule and "match-set" not in rule for rule in raw["cali-wl-sources"])
+def test_a_source_of_ipv4_that_the_kernel_checks_is_looked_up_for_ends_of_connections_alone() -> None:
+    forged = "-m rpfilter --validmark --invert -g cali-spoofed"
+    ending = f"-p tcp -m tcp ! --tcp-flags FIN,RST NONE {forged}"
 
-    assert [looks(family) for family in (4, 6)] == [1, 1]
-    assert [looks(family, local_blocks=(4, 6)) for family in (4, 6)] == [0, 1]
-    assert [looks(family, local_blocks=(4, 6), workload_source_spoofing=True) for family in (4, 6)] == [0, 0]
+    def looks(family: int, **given: t.Any) -> list[str]:
+        raw = compile_node(node(ONE), ChainSettings(**given), family).tables["raw"].chains
+        return [rule for rule in raw["cali-wl-sources"] if "rpfilter" in rule and "match-set" not in rule]
+
+    assert [looks(family) for family in (4, 6)] == [[forged], [forged]]
+    assert [looks(family, local_blocks=(4, 6)) for family in (4, 6)] == [[ending], [forged]]
+    assert [looks(family, local_blocks=(4, 6), workload_source_spoofing=True) for family in (4, 6)] == [[], []]
 
 
 def test_a_workload_that_routes_has_its_policy_for_foreign_sources_too() -> None:
