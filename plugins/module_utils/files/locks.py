@@ -54,6 +54,17 @@ def held(path: str) -> t.Iterator[None]:
         os.close(handle)
 
 
+@contextlib.contextmanager
+def held_folder(path: str) -> t.Iterator[None]:
+    """Hold the lock of the folder `path` itself during the block, without a file for it; wait until it is free."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
 def _locked(handle: int, kind: int) -> bool:
     try:
         fcntl.flock(handle, kind | fcntl.LOCK_NB)

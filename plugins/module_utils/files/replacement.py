@@ -23,6 +23,7 @@ from . import folders
 _ATTEMPTS = 100
 #: The most characters that the name of a new file has of the other's, so that it has at most the 255 bytes of a name.
 _NAME_KEPT = 60
+_HEX = frozenset("0123456789abcdef")
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 #: The user and the group of a file, as numbers.
@@ -45,6 +46,12 @@ class NewFile:
         while view:
             view = view[os.write(self.handle, view) :]
 
+    def seal(self, sync: bool = True) -> None:
+        """Close the file; with `sync`, its content is on the disk afterwards."""
+        if sync and self.handle >= 0:
+            os.fsync(self.handle)
+        self.close()  # before a renaming, because a network file system may refuse the content only here
+
     def put(self, sync: bool = True) -> None:
         """Close the file, and replace the one at `target` by it.
 
@@ -52,9 +59,7 @@ class NewFile:
         Raise NotSynced if only the last step failed: the new content is in place then. Any other OSError leaves the old
         file.
         """
-        if sync:
-            os.fsync(self.handle)
-        self.close()  # before the renaming, because a network file system may refuse the content only here
+        self.seal(sync)
         os.replace(self.path, self.target)
         self.path = ""
         if sync:
@@ -68,6 +73,10 @@ class NewFile:
         handle, self.handle = self.handle, -1
         if handle >= 0:
             os.close(handle)
+
+    def keep(self) -> None:
+        """Leave the file at `path` there: `discard` does not remove it any more."""
+        self.path = ""
 
     def discard(self) -> None:
         """Close the file, and remove it unless it was put in place. Raise nothing."""
@@ -123,7 +132,8 @@ def sweep(path: str) -> None:
     folder, name = os.path.split(path)
     with contextlib.suppress(OSError):
         for entry in os.listdir(folder or os.curdir):
-            if entry.startswith(f".{name}.") and len(entry) == len(name) + 10:
+            random = entry.removeprefix(f".{name}.")
+            if random != entry and len(random) == 8 and set(random) <= _HEX:
                 with contextlib.suppress(OSError):
                     os.unlink(os.path.join(folder, entry))
 
