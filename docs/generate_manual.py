@@ -20,12 +20,14 @@ from generate_variables import written  # noqa: E402
 from plugins.module_utils.cli import parser  # noqa: E402
 from plugins.module_utils.cli.commands.shell import completion, manual  # noqa: E402
 
+# REUSE-IgnoreStart
 HEAD = (
     "Copyright (c) 2026, baremetal.host_routing contributors",
     "GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)",
     "SPDX-License-Identifier: GPL-3.0-or-later",
     "Written by docs/generate_manual.py. Do not edit it.",
 )
+# REUSE-IgnoreEnd
 
 
 def pages() -> dict[str, str]:

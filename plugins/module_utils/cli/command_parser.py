@@ -14,7 +14,8 @@ import typing as t
 
 from .errors import MISUNDERSTOOD
 
-_NO_DATASTORE = "There is no datastore here to connect to: leave it out."
+_NO_DATASTORE = "This command asks no datastore: leave it out."
+_ONE_CLUSTER = "A file of -c names one datastore, without contexts: leave it out."
 _CHECKED = "Addresses with problems are always shown, and `ipam show --ip ADDRESS` shows one. Leave it out."
 _ONE_NODE = (
     "This command is about one node: run it there. -i INVENTORY is for `get`, `ipam show`, `policy explain`, `scale` "
@@ -24,7 +25,7 @@ _ONE_NODE = (
 _INSTEAD = {
     "-c": _NO_DATASTORE,
     "--config": _NO_DATASTORE,
-    "--context": _NO_DATASTORE,
+    "--context": _ONE_CLUSTER,
     "-l": "Nothing is logged here: errors are on stderr. Leave it out.",
     "--log-level": "Nothing is logged here: errors are on stderr. Leave it out.",
     "--poll": "Repeat the command by `watch`.",

@@ -24,7 +24,7 @@ def run(parsed: argparse.Namespace, machine: t.Optional[Machine], program: str, 
     """Run a command that `parser.build` parsed and return the exit status; see `command.main`. Errors go to stderr."""
     failure: int = getattr(parsed, "failure", PROBLEMS)
     try:
-        with Sources(machine) as sources:
+        with Sources(machine, config=getattr(parsed, "config", "")) as sources:
             if controller:
                 no_node.check(parsed, sources)
             status: int = _function(parsed.run)(parsed, sources)

@@ -113,6 +113,7 @@ def _get(commands: t.Any) -> None:
         "--export", action="store_true", help="accepted and ignored: documents contain nothing of the cluster"
     )
     _inventory(parser)
+    _config(parser)
 
 
 def _node(commands: t.Any) -> None:
@@ -302,6 +303,13 @@ def _inventory(parser: t.Any) -> None:
         metavar="FILE",
         help="for an inventory: decrypt it with the password in this file",
     )
+
+
+def _config(parser: t.Any) -> None:
+    parser.add_argument(
+        "-c", "--config", metavar="FILE", default="",
+        help="the way to the datastore, as Calico's calicoctl.cfg (default: /etc/calico/calicoctl.cfg)",
+    )  # fmt: skip
 
 
 def _scale(commands: t.Any) -> None:

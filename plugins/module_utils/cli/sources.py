@@ -27,6 +27,7 @@ if t.TYPE_CHECKING:
     from ..state.attachment import AttachedWorkload
     from ..state.node_state import NodeState
     from .agent_source import AgentSource
+    from .connection.datastore_ways import DatastoreWays
 
 Data = dict[str, t.Any]
 _V = t.TypeVar("_V")
@@ -40,14 +41,18 @@ class Sources:
     """One command's view of its node, as a context manager that holds one connection to the agent.
 
     The node is `machine`, by default this one. `warn` is called with sentences that the user should see besides the
-    output. Methods that need the agent, or the state on the disk, raise CommandError: the agent does not answer (see
-    AgentSource), or files are missing or cannot be read. They raise ValueError for content that this release cannot
-    read. Methods that do without an agent read the disk then, with a warning.
+    output. `config` is the file of -c, by which the datastore is asked. Methods that need the agent, or the state on
+    the disk, raise CommandError: the agent does not answer (see AgentSource), or files are missing or cannot be read.
+    They raise ValueError for content that this release cannot read. Methods that do without an agent read the disk
+    then, with a warning.
     """
 
-    def __init__(self, machine: t.Optional[Machine] = None, warn: t.Callable[[str], None] = _to_stderr) -> None:
+    def __init__(
+        self, machine: t.Optional[Machine] = None, warn: t.Callable[[str], None] = _to_stderr, config: str = ""
+    ) -> None:
         self.paths: NodePaths = machine or NodePaths()
         self.warn = warn
+        self._config = config
         if machine is not None:
             self.machine = machine
 
@@ -112,14 +117,22 @@ class Sources:
     def state(self) -> NodeState:
         return self.stored().state
 
+    @functools.cached_property
+    def connection(self) -> DatastoreWays:
+        """The ways to the datastore."""
+        from .connection.datastore_ways import DEFAULT_FILE, DatastoreWays
+
+        paths = self.paths
+        default, own = paths.placed(DEFAULT_FILE), paths.placed(paths.datastore)
+        return DatastoreWays(self._config, default, own, os.environ, self.warn)
+
     def heartbeats(self) -> t.Optional[dict[str, Heartbeat]]:
         """Return the heartbeats of all nodes; None without a datastore or, with a warning, if that cannot be read."""
-        path = self.paths.placed(self.paths.datastore)
-        if not os.path.exists(path):
+        if not self.connection.possible:
             return None
         from . import datastore_source  # asyncio and TLS take 0.1 s to load, which few commands need
 
-        return datastore_source.heartbeats(path, self.warn)
+        return datastore_source.heartbeats(self.connection, self.warn)
 
     def workloads(self) -> list[AttachedWorkload]:
         """Return the workloads that the API, the CNI plugin or a module attached, sorted by id, not the inventory's."""

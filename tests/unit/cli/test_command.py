@@ -144,7 +144,7 @@ def test_every_option_and_argument_that_is_not_obvious_is_described() -> None:
         ),
         (
             "node status --config=/etc/calico.cfg",
-            "calicoctl node status: unknown option '--config'. There is no datastore here to connect to: leave it out. "
+            "calicoctl node status: unknown option '--config'. This command asks no datastore: leave it out. "
             "See `calicoctl node status --help`.",
         ),
         (

@@ -48,6 +48,7 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
 
         source = inventory_resources.ask(arguments.inventory, arguments.vault_password_file)
     else:
+        sources.connection.check()
         source = NodeResources(sources)
     found: list[tuple[Kind, list[Document]]] = []
     missing: list[tuple[Kind, str]] = []

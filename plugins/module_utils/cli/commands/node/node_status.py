@@ -23,8 +23,9 @@ from ....bird.dropped_segments import Dropped
 from ....bird.errors import BirdError
 from ....bird.status import Session
 from ...errors import DONE, PROBLEMS
-from ...render import node_paths, structured, tables
+from ...render import structured, tables
 from ...sources import Sources
+from . import node_paths
 
 #: Calico's names of session types, by the first word of the name of the session in BIRD (Mesh_10_0_0_1).
 TYPES = {"Mesh": "node-to-node mesh", "Node": "node specific", "Global": "global"}

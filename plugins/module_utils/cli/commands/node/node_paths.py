@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import typing as t
 
-from ...base.typed_json import Unreadable
-from ...state.derived import path_status
-from ...state.derived.path_status import PathStatus
-from ...state.node_state import NodeState
-from ..errors import CommandError
-from ..sources import Sources
+from ....base.typed_json import Unreadable
+from ....state.derived import path_status
+from ....state.derived.path_status import PathStatus
+from ....state.node_state import NodeState
+from ...errors import CommandError
+from ...sources import Sources
 
 NO_AGENT = "the agent does not run"
 EARLIER = "not asked: the agent is of an earlier release"
