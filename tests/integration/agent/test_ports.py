@@ -14,6 +14,7 @@ import sys
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import published_port
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Block, Pool
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError
 
@@ -212,16 +213,14 @@ def test_a_client_with_one_port_reaches_the_same_service_by_each_address(
         switch(site, backend)
         daemon.start()
         site.connect()
-        second, second6 = "192.0.2.3", "2001:db8::3"
-        site.run(HOST, "ip", "address", "add", f"{second}/24", "dev", "wan0")
-        site.run(HOST, "ip", "address", "add", f"{second6}/64", "dev", "wan0", "nodad")
+        second_addresses(site)
         kept = [f"{number}/{protocol}>{number}" for number in range(9000, 9032) for protocol in ("tcp", "udp")]
         web = site.web("8000/udp>80", "8001/udp>81", *kept)
         try:
             for port in (80, 9000, 9017):
                 site.serve("web", port)
             for port in (8000, 9000, 9017):
-                for addresses, client in (((WAN, second), OUTSIDE), ((WAN6, second6), OUTSIDE6)):
+                for addresses, client in (((WAN, SECOND), OUTSIDE), ((WAN6, SECOND6), OUTSIDE6)):
                     seen = site.run("outside", sys.executable, "-I", "-c", ONE_PORT, str(port), *addresses).split("\n")
                     assert seen[:2] == [client, client], (port, addresses, seen)
             assert site.ask("outside", WAN, 9017) == OUTSIDE and site.ask("outside", WAN6, 9017) == OUTSIDE6
@@ -239,6 +238,34 @@ def test_a_client_with_one_port_reaches_the_same_service_by_each_address(
             for server in site.servers:
                 server.kill()
                 server.wait()
+
+
+SECOND, SECOND6 = "192.0.2.3", "2001:db8::3"
+FORMATS = (
+    ("8080:80", 8080, {WAN, SECOND, WAN6, SECOND6}),
+    (f"{WAN}:8081:80", 8081, {WAN}),
+    (f"[{WAN6}]:8082:80", 8082, {WAN6}),
+    ("0.0.0.0:8083:80", 8083, {WAN, SECOND}),
+    ("[::]:8084:80", 8084, {WAN6, SECOND6}),
+    ("8090-8092:90-92", 8091, {WAN, SECOND, WAN6, SECOND6}),
+    ("8093-8095:8093-8095", 8094, {WAN, SECOND, WAN6, SECOND6}),
+)
+
+
+def second_addresses(site: Site) -> None:
+    site.run(HOST, "ip", "address", "add", f"{SECOND}/24", "dev", "wan0")
+    site.run(HOST, "ip", "address", "add", f"{SECOND6}/64", "dev", "wan0", "nodad")
+
+
+def test_each_format_leads_where_the_page_says(site: Site) -> None:
+    second_addresses(site)
+    ports = [port.to_dict() for text, _number, _addresses in FORMATS for port in published_port.parse(text)]
+    site.daemon.add("web", ports=ports)
+    for inside in (80, 91, 8094):
+        site.serve("web", inside)
+    for text, number, addresses in FORMATS:
+        answered = {one for one in (WAN, SECOND, WAN6, SECOND6) if site.ask("outside", one, number)[:1] != "!"}
+        assert answered == addresses, text
 
 
 def listening(site: Site, port: int) -> set[str]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import subprocess
 import sys
@@ -53,8 +54,8 @@ POLICY = PolicyState(
 )
 
 
-def ask(host: Host, netns: str, address: str, kind: str = "tcp") -> str:
-    """Return the address that the server sees for a client of `host` at port 8080; "! ..." without an answer."""
+def ask(host: Host, netns: str, address: str, kind: str = "tcp", port: int = 8080) -> str:
+    """Return the address that the server sees for a client of `host`; "! ..." without an answer."""
     command = [
         f"--net={host.daemon.folder / 'netns' / netns}",
         sys.executable,
@@ -63,7 +64,7 @@ def ask(host: Host, netns: str, address: str, kind: str = "tcp") -> str:
         CLIENT,
         kind,
         address,
-        "8080",
+        str(port),
     ]
     done = subprocess.run(["nsenter", *command], check=True, capture_output=True, text=True, timeout=60)
     return done.stdout.strip()
@@ -78,14 +79,14 @@ def serving(request: pytest.FixtureRequest, engine: pathlib.Path, tmp_path: path
         hosts.second.run(f"ip address add {SECOND}/24 dev eth0")
         ports = [{"host_port": 8080, "port": 80, "protocol": protocol} for protocol in ("tcp", "udp")]
         hosts.second.daemon.add("web", pools=["web", "six"], ports=ports)
-        netns = hosts.second.daemon.folder / "netns" / "web"
-        command = ["nsenter", f"--net={netns}", sys.executable, "-I", "-c", SERVER, "80"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as server:
-            assert server.stdout is not None and server.stdout.readline() == b"ready\n"
-            try:
-                yield hosts
-            finally:
-                server.kill()
+        with contextlib.ExitStack() as servers:
+            # The router stands for all that is outside.
+            for netns, port in ((hosts.second.daemon.folder / "netns" / "web", "80"), (hosts.netns, "8080")):
+                command = ["nsenter", f"--net={netns}", sys.executable, "-I", "-c", SERVER, port]
+                server = servers.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE))
+                servers.callback(server.kill)
+                assert server.stdout is not None and server.stdout.readline() == b"ready\n"
+            yield hosts
 
 
 @pytest.mark.parametrize("serving", ["IPPoolsOnly", "IPPoolsAndHostIPs", None], indirect=True)
@@ -94,12 +95,18 @@ def test_the_source_of_clients_of_another_host(serving: TwoHosts, request: pytes
     nat = request.node.callspec.params["serving"]
     client = serving.first.daemon.add("client", pools=["web", "six"])
     own, own6 = client["addresses"]
+    web, web6 = serving.second.daemon.call("workload.get", id="default/web")["workload"]["addresses"]
     serving.first.daemon.add("denied", pools=["db", "six"])
     for kind in ("tcp", "udp"):
         assert ask(serving.first, "client", NODE2, kind) == (NODE1 if nat == "IPPoolsOnly" else own)
         assert ask(serving.first, "client", NODE2_6, kind) == (NODE1_6 if nat == "IPPoolsOnly" else own6)
         # Only the address in the inventory is known to be a node's.
         assert ask(serving.first, "client", SECOND, kind) == (NODE1 if nat else own)
+        # An address in a pool, and one of nobody in the fleet.
+        assert ask(serving.first, "client", web, kind, 80) == own
+        assert ask(serving.first, "client", web6, kind, 80) == own6
+        assert ask(serving.first, "client", underlay_address("web", 1, 1), kind) == (NODE1 if nat else own)
+        assert ask(serving.first, "client", underlay_address(SIX, 1, 1), kind) == (NODE1_6 if nat else own6)
         assert ask(serving.first, HOST, NODE2, kind) == NODE1
         assert ask(serving.first, HOST, NODE2_6, kind) == NODE1_6
         denied = ask(serving.first, "denied", NODE2, kind)

@@ -205,6 +205,53 @@ def test_other_protocols_without_pauses_follow_a_published_port(site: Running, p
         site.until(translated, f"the flow from port {port} leads to {address}")
 
 
+# Answers each line of a TCP connection with the name in its argument.
+ECHO = """
+import socket, sys, threading
+server = socket.create_server(("0.0.0.0", 80))
+print("ready", flush=True)
+def answer(client):
+    try:
+        while client.recv(10): client.sendall(sys.argv[1].encode() + b"\\n")
+    except OSError: pass
+while True: threading.Thread(target=answer, args=(server.accept()[0],), daemon=True).start()
+"""
+# Asks by one TCP connection every 0.1 seconds, and prints the answers, until there is none for two seconds.
+ASKER = """
+import socket, sys, time
+client = socket.create_connection((sys.argv[1], 8000), timeout=2)
+print("connected", flush=True)
+try:
+    while True:
+        client.sendall(b"who")
+        answer = client.recv(10)
+        if not answer: break
+        print(answer.decode().strip(), flush=True)
+        time.sleep(0.1)
+except OSError: pass
+print("ended", flush=True)
+time.sleep(600)
+"""
+
+
+def test_tcp_connections_whose_port_changes(site: Running) -> None:
+    """They go on when the port is withdrawn, or leads to another workload, and end with their own workload."""
+    for name in ("first", "second"):
+        site.daemon.add(name)
+        site.script(name, ECHO, name)
+    port = {"host_port": 8000, "port": 80}
+    site.daemon.call("workload.publish", id="default/first", ports=[port])
+    early = {"the client": site.script("outside", ASKER, WAN)}
+    all_hear(site, early, "first")
+    site.daemon.call("workload.withdraw", id="default/first")
+    all_hear(site, early, "first")
+    site.daemon.call("workload.publish", id="default/second", ports=[port])
+    all_hear(site, {"a new client": site.script("outside", ASKER, WAN)}, "second")
+    all_hear(site, early, "first")
+    site.daemon.delete("first")
+    site.until(lambda: "ended" in early["the client"].lines, "the connection to the deleted workload ends")
+
+
 def test_flows_follow_rules_that_were_flushed_and_repaired(site: Running) -> None:
     """A client that began in between is not lost, and one from before keeps its connection."""
     site.web("5300/udp>53")
