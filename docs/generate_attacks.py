@@ -65,6 +65,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "reader": "The agent's API",
         "reader_fuzz": "The agent's API, with random requests",
     },
+    "Nobody, but a clock is wrong": {"wrong_clock": "Clocks an hour off, and certificates that are not valid"},
     "A local user": {
         "local_user": "Sockets, files and metrics",
         "local_user_engine": "The engine's files",

@@ -26,24 +26,36 @@ class Authority:
         self.folder = folder
         self.file = folder / "ca.pem"
         self._key = ec.generate_private_key(ec.SECP256R1())
-        name = self._name = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, secrets.token_hex(8))])
+        name = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, secrets.token_hex(8))])
+        self._name = name
+        self.renew()
+
+    def renew(self, valid: datetime.timedelta = DAY) -> None:
+        """Write the authority's own certificate anew. `valid` is until when, from now: negative if it has expired."""
         certificate = (
-            self._begun(name, self._key, DAY)
+            self._begun(self._name, self._key, valid)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .sign(self._key, hashes.SHA256())
         )
         self.file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
-    def issue(self, name: str, addresses: t.Sequence[str] = (), valid: datetime.timedelta = DAY) -> tuple[str, str]:
+    def issue(
+        self,
+        name: str,
+        addresses: t.Sequence[str] = (),
+        valid: datetime.timedelta = DAY,
+        begins: datetime.timedelta = -2 * DAY,
+    ) -> tuple[str, str]:
         """Write NAME.pem and NAME.key, over files of the same names, and return their paths.
 
-        `addresses` are those of a server; `valid` is until when, from now, and negative for an expired certificate.
+        `addresses` are those of a server. `begins` and `valid` are from when and until when, both from now: `valid` is
+        negative for an expired certificate, and `begins` positive for one of the future.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         usages = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
         names = [x509.IPAddress(ipaddress.ip_address(address)) for address in addresses]
         certificate = (
-            self._begun(x509.Name([]), key, valid)
+            self._begun(x509.Name([]), key, valid, begins)
             .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
             .add_extension(x509.SubjectAlternativeName(names or [x509.DNSName("client.invalid")]), critical=True)
             .sign(self._key, hashes.SHA256())
@@ -58,7 +70,11 @@ class Authority:
         return str(files[0]), str(files[1])
 
     def _begun(
-        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, valid: datetime.timedelta
+        self,
+        subject: x509.Name,
+        key: ec.EllipticCurvePrivateKey,
+        valid: datetime.timedelta,
+        begins: datetime.timedelta = -2 * DAY,
     ) -> x509.CertificateBuilder:
         now = datetime.datetime.now(datetime.timezone.utc)
         return (
@@ -67,6 +83,6 @@ class Authority:
             .issuer_name(self._name)
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
-            .not_valid_before(now - 2 * DAY)
+            .not_valid_before(now + begins)
             .not_valid_after(now + valid)
         )

@@ -28,6 +28,10 @@ _IDLE_SECONDS = 60.0
 Headers = t.Mapping[str, str]
 
 
+#: What to do about a certificate that is not yet valid.
+SET_CLOCKS = "set the clocks of this host and of the controller"
+
+
 class TransportError(Exception):
     """A member that cannot be reached, breaks off, is too slow, or does not speak HTTP. The text says which."""
 
@@ -358,7 +362,9 @@ async def within(seconds: float, work: t.Coroutine[t.Any, t.Any, _T]) -> _T:
     try:
         return task.result()
     except ssl.SSLCertVerificationError as error:
-        raise TransportError(f"its certificate is refused: {error.verify_message}") from None
+        # An invalid certificate of the future was made by a clock that is ahead, or is read by one that is behind.
+        remedy = f" ({SET_CLOCKS})" if "not yet valid" in error.verify_message else ""
+        raise TransportError(f"its certificate is refused: {error.verify_message}{remedy}") from None
     except ssl.SSLError as error:
         alert = (error.reason or "").partition("_ALERT_")[2].lower().replace("_", " ")
         if alert:  # such as: certificate expired

@@ -27,8 +27,8 @@ except ImportError:
 else:
     HAS_LIBRARY = True
 
-#: A clock of a member may be behind that of the controller by as much.
-_BACKDATED = datetime.timedelta(hours=1)
+#: A clock of a node or member may be behind that of the controller by as much.
+_BACKDATED = datetime.timedelta(days=1)
 _ORGANIZATION = "baremetal.host_routing"
 
 

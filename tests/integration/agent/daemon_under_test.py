@@ -39,6 +39,17 @@ from tests.unit.agent import agent_unit
 from tests.unit.agent.node_under_test import STATE
 from tests.unit.dataplane.suites.drivers import underlay
 
+#: Runs a program with time.time() ahead by the seconds in the file argv[1], which may change; argv[2:] is its own argv.
+_OTHER_CLOCK = """
+import runpy, sys, time
+true, file = time.time, sys.argv[1]
+def ahead():
+    with open(file) as stream:
+        return true() + float(stream.read())
+time.time = ahead
+del sys.argv[:2]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
 _PATIENCE = 120.0  # seconds of a wait for the agent; most take less than one unless the machine is busy
 
 
@@ -69,6 +80,7 @@ class Daemon:
         self._engine = engine
         self.datastore = folder / "datastore.json"
         self.programs = folder / "programs"
+        self._clock = folder / "clock"
         self._paths = folder / "paths.json"
         self._paths.write_text(
             json.dumps(
@@ -109,6 +121,12 @@ class Daemon:
     def desire(self, state: NodeState, complete: bool = True) -> None:
         self.store.save(Stored(state, complete=complete))
 
+    def clock(self, ahead: float) -> None:
+        """Set the agent's wall clock to so many seconds ahead of the machine's, from its next start on and later on."""
+        new = self._clock.with_suffix(".new")
+        new.write_text(str(ahead))
+        new.replace(self._clock)
+
     # ---- the process
 
     @property
@@ -124,7 +142,9 @@ class Daemon:
         """
         netns = self.folder / "netns" / HOST
         command = [
-            *("nsenter", f"--net={netns}", sys.executable, "-I", str(self._engine), "agent"),
+            *("nsenter", f"--net={netns}", sys.executable, "-I"),
+            *(("-c", _OTHER_CLOCK, str(self._clock)) if self._clock.exists() else ()),
+            *(str(self._engine), "agent"),
             *("--paths", str(self._paths), "--settings", str(self.folder / "agent.json")),
         ]
         with self.log.open("ab") as log:

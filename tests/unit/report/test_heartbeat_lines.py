@@ -61,8 +61,8 @@ def test_everything_that_can_be_wrong() -> None:
         "node5   never !      -       -         -           -      -            -          -",
         "node6   not read !   -       -         -           -      -            -          -",
         "rr1     no agent     -       -         -           -      -            -          -",
-        "! node2: its last heartbeat is 3m old. The agent or the host is down, or does not reach the datastore; what "
-        "follows is from then.",
+        "! node2: its last heartbeat is 3m old. The agent or the host is down, does not reach the datastore, "
+        "or has a clock that is behind; what follows is from then.",
         "! node2: 1 of 11 BGP sessions is not Established.",
         "! node3: its clock is 1m ahead of the one here. Let both take the time by NTP.",
         "! node3: the agent repairs. `calicoctl plan` there says what.",
@@ -101,8 +101,8 @@ def test_a_node_that_is_down_is_the_only_one_to_blame() -> None:
         GOOD, node="node5", sessions_total=4, sessions_established=1, sessions_down=("node1", "node2", "node3")
     )
     assert without("node5", node5=old) == [
-        "! node5: its last heartbeat is 3m old. The agent or the host is down, or does not reach the datastore; what "
-        "follows is from then.",
+        "! node5: its last heartbeat is 3m old. The agent or the host is down, does not reach the datastore, "
+        "or has a clock that is behind; what follows is from then.",
         "degraded  4/5 nodes good · 16/20 sessions Established, counted at both ends · 45 workloads · paths not asked  "
         "(by heartbeats)",
     ]

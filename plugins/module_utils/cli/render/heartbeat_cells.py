@@ -57,8 +57,8 @@ def wrong(heartbeat: Heartbeat, now: float, blamed: t.Container[str] = frozenset
     age = heartbeat.age(now)
     if age > STALE_SECONDS:
         yield (
-            f"its last heartbeat is {duration(age)} old. The agent or the host is down, or does not reach the "
-            "datastore; what follows is from then."
+            f"its last heartbeat is {duration(age)} old. The agent or the host is down, does not reach the datastore, "
+            "or has a clock that is behind; what follows is from then."
         )
     elif age < -_AHEAD_SECONDS:
         yield f"its clock is {duration(-age)} ahead of the one here. Let both take the time by NTP."

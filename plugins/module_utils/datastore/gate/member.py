@@ -11,7 +11,7 @@ import typing as t
 
 from .. import gateway
 from ..gateway import EtcdError
-from ..transport import MemberAddress, MemberConnection, TlsFiles, TransportError, within
+from ..transport import SET_CLOCKS, MemberAddress, MemberConnection, TlsFiles, TransportError, within
 from .replays import RevisionSizes
 from .requests import STATUS
 
@@ -72,7 +72,9 @@ class GatedMember:
         if not problem:
             return f"The gate can ask its member {self.address} again."
         remedy = "look at calico-etcd.service"
-        if "certificate" in problem:
+        if SET_CLOCKS in problem:
+            remedy = "let both take the time by NTP"
+        elif "certificate" in problem:
             remedy = "run playbooks/etcd.yml, which renews certificates"
         return f"The gate cannot ask its member {self.address}: {problem}. Agents go to other members; {remedy}."
 

@@ -69,9 +69,22 @@ class HeartbeatStatus:
     def problems(self) -> list[str]:
         """Sentences about what is wrong."""
         found = [f"{host}: {what}" for host in self.hosts for what in self.wrong[host]]
+        found += self._clock_here
         for url, reason in self.silent_members.items():
             found.append(f"etcd: member {url} does not answer: {reason}. playbooks/etcd_status.yml asks its host.")
         return found
+
+    @property
+    def _clock_here(self) -> list[str]:
+        """A sentence if the clock here is probably wrong: no heartbeat is fresh, and all are equally old."""
+        ages = [one.age(self.now) for one in self.heartbeats]
+        if len(ages) < 2 or any(heartbeat_cells.is_fresh(one, self.now) for one in self.heartbeats):
+            return []
+        if max(ages) - min(ages) > heartbeat_cells.STALE_SECONDS:
+            return []
+        age = min(ages)
+        differs = f"{heartbeat_cells.duration(abs(age))} {'ahead' if age > 0 else 'behind'}"
+        return [f"the clock here is probably {differs}: all heartbeats differ by that. Let it take the time by NTP."]
 
     def _wrong_of(self, host: str) -> t.Iterator[str]:
         if host in self.refused:

@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import os
 import sys
+import time
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import configuration
@@ -126,6 +127,23 @@ def test_a_change_that_is_confirmed_stays(settled):
     assert wait(settled, "1st") == []
     assert as_it_is(settled) != before
     assert not UnconfirmedStore(settled.machine.store).any()
+
+
+@pytest.mark.parametrize("ahead", [3600.0, -3600.0])
+def test_a_clock_that_is_set_neither_confirms_nor_reverts(settled, monkeypatch, ahead):
+    """The wall clock changes by an hour while a change waits; the deadline is in seconds since the boot."""
+    true = time.time
+    change(settled, state(2, plan="b"))
+    monkeypatch.setattr(time, "time", lambda: true() + ahead)
+    found = UnconfirmedStore(settled.machine.store).load()
+    assert found.left(settled.uptime) == 60
+    assert confirm(settled, "1st")["outcome"] == "confirmed"
+    change(settled, state(1, plan="c"), name="2nd")
+    monkeypatch.setattr(time, "time", true)
+    pass_time(settled, 59)
+    assert UnconfirmedStore(settled.machine.store).load().left(settled.uptime) == 1
+    assert len(wait(settled, "2nd")) == 2
+    assert Store(settled.machine.store).load().state.plan == "b" * 12
 
 
 def test_an_unconfirmed_change_is_reverted_at_its_deadline(settled):
