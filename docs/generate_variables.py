@@ -97,6 +97,11 @@ SECTIONS = (
             "calico_node_sticky_seconds",
         ),
     ),
+    Section(
+        "Resources in files",
+        "[Resources in files](../how-to/resource-files.md) says which field is which variable.",
+        ("calico_resource_files",),
+    ),
     Section("Tunnels", "", ("calico_vxlan_port", "calico_vxlan_vni")),
     Section(
         "BGP: sessions",

@@ -56,7 +56,7 @@ SECTIONS = (
         "How-to guides",
         "docs/how-to",
         (
-            *("adding-and-removing-nodes", "switching-modes", "switching-topology", "ipv6", "policy"),
+            *("adding-and-removing-nodes", "switching-modes", "switching-topology", "ipv6", "policy", "resource-files"),
             *("monitoring", "runbook"),
             *("podman", "docker", "containerd", "systemd", "ports"),
             *("datastore", "etcd", "large-fleets", "upgrading"),

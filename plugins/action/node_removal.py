@@ -11,7 +11,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.gua
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import shown_lines
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines.shown_path import shown_path
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import run_results
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import inventory_source
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import fleet_documents
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.given_inventory import CLUSTER_GROUP
 
 
@@ -35,7 +35,7 @@ class ActionModule(GuardedAction):
         node = args["node"]
         if not node:
             return {"failed": True, "msg": "No node is named. Name it: -e node=node7. Nothing was changed."}
-        removal = node_removal.of(inventory_source.hosts(task_vars), node)
+        removal = node_removal.of(fleet_documents.read(task_vars).hosts, node)
         places = [shown_path(place) for place in removal.places]
         if args["done"]:
             where = f" ({', '.join(places)})" if places else ""

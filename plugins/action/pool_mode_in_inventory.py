@@ -12,7 +12,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.files impor
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import shown_lines
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import inventory_source, pool_entry
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import fleet_documents, pool_entry
 
 
 class ActionModule(GuardedAction):
@@ -35,17 +35,23 @@ class ActionModule(GuardedAction):
         )
         pool, mode = args["pool"], args["mode"]
         # The pool has its mode already: what cannot be read or edited is no failure, but has to be said.
-        origin, unread = "", []
+        place, unread = fleet_documents.PoolPlace("", None), []
         try:
-            origin = inventory_source.pool_origin(task_vars, pool)
+            place = fleet_documents.pool_place(task_vars, pool)
         except FleetError as error:
             unread = [f"the file with pool {pool} is not known: {error}"]
+        origin, resource = place
         path = origin.rsplit(":", 1)[0]
         now, says = (f"would be {mode}", "would say") if self._task.check_mode else (f"is {mode} now", "says")
-        lines = [*unread, f"pool {pool} {now}. To keep it, set in {origin or 'the inventory'} (pool {pool}):"]
+        lines = [
+            *unread,
+            f"pool {pool} {now}. To keep it, set in {origin or 'the inventory'} ({resource or f'pool {pool}'}):",
+        ]
         lines += [f"    {line}" for line in pool_entry.lines_to_set(mode)]
         written: dict[str, t.Any] = {}
-        if args["write"] and os.path.isfile(path):
+        if args["write"] and resource:
+            lines.insert(0, f"{origin} is left as it is: {resource} is a document there. Set the fields in its spec.")
+        elif args["write"] and os.path.isfile(path):
             try:
                 with open(path, encoding="utf-8", newline="") as stream:
                     before = stream.read()

@@ -141,11 +141,22 @@ VARIABLES: tuple[Variable, ...] = (
         example="calico_policies_gateways: [{kind: HostEndpoint, interfaceName: eth0, labels: {role: gateway}}]",
     ),
     Variable(
+        "calico_resource_files",
+        "list",
+        "Files, folders (with those in them) or patterns of files with Calico v3 resources of any kind, as calicoctl "
+        "prints them. They are YAML with any number of documents, or JSON. They stand beside the variables, and "
+        "each resource in one place. Paths are relative to the inventory's folder. Keep the files outside of it, or "
+        "in a folder there whose name begins with a dot: Ansible reads other files there as inventory. See "
+        "docs/how-to/resource-files.md.",
+        default=[],
+        example="[../resources]",
+        of_texts=True,
+    ),
+    Variable(
         "calico_policy_files",
         "list",
-        "Files, folders or patterns of files with policy resources, in the format of calicoctl and kubectl (YAML "
-        "with any number of documents, or JSON). Paths are relative to the inventory's folder. Keep the files "
-        "outside of it, because Ansible reads all files there as inventory.",
+        "Files, folders (with those in them) or patterns of files with policy resources, as in "
+        "`calico_resource_files`. Other kinds are refused there.",
         default=[],
         example="[../policy/*.yml]",
         of_texts=True,

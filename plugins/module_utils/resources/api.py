@@ -30,7 +30,9 @@ from .kinds.bgp import (
 )
 from .kinds.bgp_filter import BGPFilter, BGPFilterRule, BGPFilterRuleV6
 from .kinds.endpoints import EndpointPort, HostEndpoint, WorkloadEndpoint, WorkloadEndpointPort
+from .kinds.felix_configuration import FelixConfiguration
 from .kinds.ip_pool import BLOCK_SIZES, ENCAPSULATIONS, IPPool
+from .kinds.ipam import IPAMConfiguration, IPReservation
 from .kinds.network_sets import GlobalNetworkSet, NetworkSet
 from .kinds.node import Node, NodeBGP, NodeStatus
 from .kinds.policies import GlobalNetworkPolicy, NetworkPolicy
@@ -62,11 +64,14 @@ __all__ = [
     "Community",
     "EndpointPort",
     "EntityRule",
+    "FelixConfiguration",
     "GlobalNetworkPolicy",
     "GlobalNetworkSet",
     "HostEndpoint",
     "ICMPFields",
+    "IPAMConfiguration",
     "IPPool",
+    "IPReservation",
     "Metadata",
     "NamespacedMetadata",
     "NamespacedResource",

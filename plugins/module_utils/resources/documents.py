@@ -15,7 +15,9 @@ from .kinds import ip_pool
 from .kinds.bgp import BGPConfiguration, BGPPeer
 from .kinds.bgp_filter import BGPFilter
 from .kinds.endpoints import HostEndpoint, WorkloadEndpoint
+from .kinds.felix_configuration import FelixConfiguration
 from .kinds.ip_pool import IPPool
+from .kinds.ipam import IPAMConfiguration, IPReservation
 from .kinds.network_sets import GlobalNetworkSet, NetworkSet
 from .kinds.node import Node
 from .kinds.policies import GlobalNetworkPolicy, NetworkPolicy
@@ -43,6 +45,9 @@ KINDS: dict[str, type[Resource]] = {
         NetworkSet,
         HostEndpoint,
         WorkloadEndpoint,
+        IPReservation,
+        IPAMConfiguration,
+        FelixConfiguration,
     )
 }
 
@@ -56,12 +61,12 @@ _SETTINGS = frozenset(
     (
         "CalicoNodeStatus",
         "ClusterInformation",
-        "FelixConfiguration",
-        "IPAMConfiguration",
         "IPAMConfig",
         "KubeControllersConfiguration",
     )
 )
+#: The kinds whose status Calico's servers write, and nobody reads here.
+_WITH_STATUS = (IPPool, Tier)
 
 
 def parse(document: t.Mapping[str, t.Any]) -> Resource:
@@ -130,7 +135,7 @@ def _class_of(kind: t.Any) -> type[Resource]:
 
 def _read(cls: type[Resource], document: t.Mapping[str, t.Any]) -> Resource:
     status_type = cls.STATUS
-    known = ("apiVersion", "kind", "metadata", "spec") + (("status",) if status_type else ())
+    known = ("apiVersion", "kind", "metadata", "spec") + (("status",) if status_type or cls in _WITH_STATUS else ())
     for key in document:
         if key not in known:
             if key in types_of(cls):

@@ -42,9 +42,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.write 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 from ..etcd import cluster_members, etcd_folder
-from ..etcd.cluster_members import EtcdHost
 from ..sources import inventory_source
-from ..sources.given_inventory import CLUSTER_GROUP
 
 #: The most bytes of a file of TLS. A bundle of some CAs has a few KB.
 _FILE_LIMIT = 256 << 10
@@ -90,7 +88,7 @@ def of(hosts: t.Sequence[Host], task_vars: t.Mapping[str, t.Any]) -> t.Optional[
     """
     given = datastore_inventory.read(lambda name: variables.of_fleet(hosts, name))
     own = given.endpoints is None
-    hosts_of_members = _members(task_vars) if own else []
+    hosts_of_members = cluster_members.listed(task_vars) if own else []
     members = tuple(host.client_url for host in hosts_of_members) if given.endpoints is None else given.endpoints
     if not members:
         return None
@@ -102,12 +100,6 @@ def of(hosts: t.Sequence[Host], task_vars: t.Mapping[str, t.Any]) -> t.Optional[
     gates = tuple(host.gate_url for host in hosts_of_members)
     ca = _path(given.ca, etcd_folder.TRUSTED, task_vars)
     return FleetDatastore(members, ca, certificate, key, float(progress) if progress else None, own, gates)
-
-
-def _members(task_vars: t.Mapping[str, t.Any]) -> list[EtcdHost]:
-    """Return the members that role calico_etcd makes of the hosts of its group. Raise FleetError."""
-    names = [str(name) for name in task_vars.get("groups", {}).get(CLUSTER_GROUP, ())]
-    return [EtcdHost(name, cluster_members.address_of(name, task_vars["hostvars"][name])) for name in names]
 
 
 def _path(chosen: t.Optional[str], name: str, task_vars: t.Mapping[str, t.Any]) -> str:

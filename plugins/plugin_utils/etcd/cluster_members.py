@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
+import functools
 import ipaddress
 import re
 import typing as t
@@ -16,7 +18,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.error
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.fleet_list import bare
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 
-from ..sources import inventory_source
+from ..sources import fleet_documents, inventory_source
 from ..sources.given_inventory import CLUSTER_GROUP
 
 #: The numbers of members that a cluster may have. An even number tolerates no more failures than one member less.
@@ -66,6 +68,7 @@ def of(task_vars: t.Mapping[str, t.Any]) -> list[EtcdHost]:
             "Put 1, 3 or 5 hosts into it: an even number tolerates no more failures than one host less.",
         )
     found: dict[str, EtcdHost] = {}
+    variables_of = _variables(task_vars)
     for name in names:
         if not _NAME.fullmatch(name):
             raise FleetError(
@@ -74,7 +77,7 @@ def of(task_vars: t.Mapping[str, t.Any]) -> list[EtcdHost]:
                 "is no name for a member of etcd.",
                 "Use letters, digits, dots, hyphens and underscores.",
             )
-        host = EtcdHost(name, address_of(name, task_vars["hostvars"][name]))
+        host = EtcdHost(name, _address_of(name, variables_of(name)))
         if host.address in found:
             raise FleetError(
                 f"calico_etcd_address of {name}",
@@ -89,8 +92,9 @@ def of(task_vars: t.Mapping[str, t.Any]) -> list[EtcdHost]:
 def host_addresses(task_vars: t.Mapping[str, t.Any]) -> list[str]:
     """Return all readable addresses that the inventory has for the hosts of the group, as members and as nodes."""
     found = []
+    variables_of = _variables(task_vars)
     for name in task_vars.get("groups", {}).get(CLUSTER_GROUP, ()):
-        own = task_vars["hostvars"][name]
+        own = variables_of(name)
         for variable in ("calico_etcd_address", *_NODE_ADDRESSES):
             with contextlib.suppress(FleetError):
                 found.append(_parsed(_value(own, str(name), variable)))
@@ -106,8 +110,9 @@ def node_addresses(task_vars: t.Mapping[str, t.Any]) -> list[str]:
     """Return the sorted addresses of all nodes and reflectors. Raise FleetError for a template that fails."""
     groups = task_vars.get("groups", {})
     found = set()
+    variables_of = _variables(task_vars)
     for name in {*groups.get("calico_nodes", ()), *groups.get("calico_rr", ())}:
-        own = task_vars["hostvars"][name]
+        own = variables_of(name)
         for variable in _NODE_ADDRESSES:
             address = _parsed(_value(own, str(name), variable))
             if address:
@@ -115,7 +120,23 @@ def node_addresses(task_vars: t.Mapping[str, t.Any]) -> list[str]:
     return sorted(found, key=lambda text: (":" in text, ipaddress.ip_address(text)))
 
 
-def address_of(name: str, own: t.Mapping[str, t.Any]) -> str:
+def listed(task_vars: t.Mapping[str, t.Any]) -> list[EtcdHost]:
+    """Return the hosts of the group with their addresses, whatever their number and names.
+
+    Raise FleetError for a host without an address.
+    """
+    variables_of = _variables(task_vars)
+    names = map(str, task_vars.get("groups", {}).get(CLUSTER_GROUP, ()))
+    return [EtcdHost(name, _address_of(name, variables_of(name))) for name in names]
+
+
+def _variables(task_vars: t.Mapping[str, t.Any]) -> t.Callable[[str], t.Mapping[str, t.Any]]:
+    """Return a function that returns a host's variables, with the addresses that documents of files give to nodes."""
+    addresses = functools.cache(lambda: fleet_documents.addresses_of_nodes(task_vars))
+    return lambda name: collections.ChainMap(task_vars["hostvars"][name], addresses().get(str(name), {}))
+
+
+def _address_of(name: str, own: t.Mapping[str, t.Any]) -> str:
     """Return the address of the member on host `name`. Raise FleetError if it is not set or is no address."""
     for variable in ("calico_etcd_address", "calico_node_address"):
         value = _value(own, name, variable)
@@ -138,8 +159,9 @@ def check_kept(task_vars: t.Mapping[str, t.Any], states: t.Mapping[str, t.Option
 
     `states` has the stored states of nodes, whose addresses are those that they have had so far.
     """
+    variables_of = _variables(task_vars)
     for name in map(str, task_vars.get("groups", {}).get(CLUSTER_GROUP, ())):
-        state, own = states.get(name), task_vars["hostvars"][name]
+        state, own = states.get(name), variables_of(name)
         if state is None or _value(own, name, "calico_etcd_address"):
             continue
         earlier, new = bare(state.address), _parsed(_value(own, name, "calico_node_address"))

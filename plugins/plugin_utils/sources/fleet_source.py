@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a run plans from: the hosts of the inventory, its policy files, its lockfile and its datastore."""
+"""What a run plans from: the hosts of the inventory, its files of resources, its lockfile and its datastore."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.garbage import uncollected
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host, origin
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host, locate
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.policy_sources import Document
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.observed_nodes import (
     ObservedNodes,
@@ -21,7 +21,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.error
 from ..datastore import access
 from ..datastore.access import FleetDatastore
 from ..etcd import cluster_members
-from . import inventory_source, lockfile_store, policy_files
+from . import fleet_documents, lockfile_store
 
 
 class RunSources(t.NamedTuple):
@@ -38,15 +38,15 @@ def read(task_vars: t.Mapping[str, t.Any], request: RunRequest) -> RunSources:
 
     Raise FleetError, with known file and line, if a source cannot be read, or if the fleet cannot be as requested.
     """
-    hosts = request.hosts_of(inventory_source.hosts(task_vars))
+    merged = fleet_documents.read(task_vars)
+    hosts = request.hosts_of(merged.hosts)
     try:
         with uncollected():
-            documents = policy_files.documents(variables.of_fleet(hosts, policy_files.VARIABLE), task_vars)
             path = lockfile_store.path_for(variables.of_fleet(hosts, "calico_lockfile"), task_vars)
             lockfile = Lockfile(path, lockfile_store.read(path))
-            return RunSources(hosts, documents, lockfile, access.of(hosts, task_vars))
+            return RunSources(hosts, merged.policies, lockfile, access.of(hosts, task_vars))
     except FleetError as error:
-        error.origin = error.origin or origin(error.variable, hosts)
+        locate(error, hosts)
         raise
 
 

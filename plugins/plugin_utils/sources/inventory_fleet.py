@@ -11,17 +11,19 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet impor
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.garbage import uncollected
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import inventory
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.documents.merging import Merged
 
 from ..etcd import cluster_members
-from . import inventory_source, lockfile_store, policy_files
+from . import fleet_documents, lockfile_store
 
 
 class PlannedFleet(t.NamedTuple):
-    """A fleet, the path of its lockfile, and whether that exists."""
+    """A fleet, the path of its lockfile, whether that exists, and the hosts and documents that it is made of."""
 
     fleet: Fleet
     lockfile: str
     exists: bool
+    sources: Merged
 
 
 def planned(task_vars: t.Mapping[str, t.Any]) -> Fleet:
@@ -31,10 +33,10 @@ def planned(task_vars: t.Mapping[str, t.Any]) -> Fleet:
 
 def with_lockfile(task_vars: t.Mapping[str, t.Any]) -> PlannedFleet:
     """Return the fleet as `planned` does, with its lockfile. Raise what `planned` raises."""
-    hosts = inventory_source.hosts(task_vars)
+    merged = fleet_documents.read(task_vars)
+    hosts = merged.hosts
     with uncollected():
-        documents = policy_files.documents(variables.of_fleet(hosts, policy_files.VARIABLE), task_vars)
         path = lockfile_store.path_for(variables.of_fleet(hosts, "calico_lockfile"), task_vars)
         previous = lockfile_store.read(path)
-        found = inventory.read(hosts, documents, cluster_members.host_addresses(task_vars))
-        return PlannedFleet(Fleet.build(found, previous), path, previous is not None)
+        found = inventory.read(hosts, merged.policies, cluster_members.host_addresses(task_vars))
+        return PlannedFleet(Fleet.build(found, previous), path, previous is not None, merged)

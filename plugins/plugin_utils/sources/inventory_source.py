@@ -21,7 +21,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.base.docume
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.flat_resource import values_of
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError, shown
 
 from ..actions import controller_variables
@@ -278,15 +277,3 @@ def _origins(path: str, value: t.Any, source: t.Any, found: dict[str, str]) -> N
     elif isinstance(value, (list, tuple)):
         for index, item in enumerate(value):
             _origins(f"{path}[{index}]", item, source, found)
-
-
-def pool_origin(task_vars: t.Mapping[str, t.Any], pool: str) -> str:
-    """Return the origin (file:line) of a pool's entry in calico_ip_pools, or ""; errors are those of `hosts`."""
-    for host in hosts(task_vars):
-        pools = host.variables.get("calico_ip_pools")
-        for index, entry in enumerate(pools if isinstance(pools, list) else ()):
-            if pool in values_of(entry, "metadata", "name"):
-                origin = host.origins.get(f"calico_ip_pools[{index}]")
-                if origin:
-                    return origin
-    return ""

@@ -12,7 +12,13 @@ import typing as t
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.garbage import uncollected
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host, origin
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import (
+    Host,
+    locate,
+    origin,
+    with_resources,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.documents.merging import Merged
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import Inventory
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint import refusals, rules
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.finding import (
@@ -27,7 +33,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 from ..lines.shown_path import shown_path
-from . import inventory_source, lockfile_store, policy_files
+from . import fleet_documents, inventory_source, lockfile_store
 from .written import written_source
 
 
@@ -84,8 +90,9 @@ def lint(task_vars: t.Mapping[str, t.Any]) -> Looked:
     except FleetError as error:
         return Looked((_shortened(refusals.finding(error)),))
     with uncollected():
-        written = written_source.read(task_vars, hosts)
-        return _judged(task_vars, hosts, _read(task_vars, hosts, refused), written)
+        documents = fleet_documents.readable(hosts, task_vars)
+        written = dataclasses.replace(written_source.read(task_vars, hosts), without_effect=documents.without_effect)
+        return _judged(task_vars, documents.hosts, _read(documents, refused), written)
 
 
 def refused(task_vars: t.Mapping[str, t.Any]) -> list[LintFinding]:
@@ -95,8 +102,9 @@ def refused(task_vars: t.Mapping[str, t.Any]) -> list[LintFinding]:
     except FleetError as error:
         return [_shortened(refusals.finding(error))]
     with uncollected():
-        read = _read(task_vars, hosts, found)
-    return [_shortened(refusals.finding(error)) for error in read.errors]
+        documents = fleet_documents.readable(hosts, task_vars)
+        read = _read(documents, found)
+    return [_finding(error, documents.hosts) for error in read.errors]
 
 
 def _hosts(task_vars: t.Mapping[str, t.Any]) -> tuple[t.Sequence[Host], list[FleetError]]:
@@ -105,14 +113,21 @@ def _hosts(task_vars: t.Mapping[str, t.Any]) -> tuple[t.Sequence[Host], list[Fle
     return inventory_source.hosts(task_vars, errors), errors
 
 
-def _read(
-    task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[Host], refused: t.Sequence[FleetError]
-) -> refusals.RefusalSearch:
-    """Return what can be read of the inventory and its policy files. `refused` are the errors in hosts' variables."""
-    documents, unread = policy_files.readable(_variable(hosts, policy_files.VARIABLE, []), task_vars)
-    for error in unread:
-        error.origin = error.origin or origin(error.variable, hosts)
-    return refusals.read(hosts, documents, (*refused, *unread))
+def _read(documents: Merged, refused: t.Sequence[FleetError]) -> refusals.RefusalSearch:
+    """Return what can be read of the hosts with their documents. `refused` are the errors in hosts' variables."""
+    return refusals.read(documents.hosts, documents.policies, (*refused, *documents.errors))
+
+
+def _finding(error: FleetError, hosts: t.Sequence[Host]) -> LintFinding:
+    """Return the error as a finding that names the resources of documents."""
+    locate(error, hosts)
+    return _shortened(refusals.finding(error))
+
+
+def _with_resources(found: LintFinding, hosts: t.Sequence[Host]) -> LintFinding:
+    """Return the finding with the names of resources for the variables whose values are those of documents."""
+    what, remedy = (with_resources(text, hosts) for text in (found.what, found.remedy))
+    return _shortened(dataclasses.replace(found, what=what, remedy=remedy))
 
 
 def _variable(hosts: t.Sequence[Host], name: str, refused: list[FleetError]) -> t.Any:
@@ -140,16 +155,17 @@ def _judged(
         error.origin = error.origin or origin(error.variable, hosts)
         errors.append(error)
     network = None if read.inventory is None else _planned(task_vars, hosts, read, read.inventory, written, errors)
-    told = [refusals.finding(error) for error in errors]
+    told = [_finding(error, hosts) for error in errors]
     if network is None:
         everything = sorted([*told, *rules.written_findings(written, ignored)], key=lambda one: one.severity != ERROR)
-        return Looked(tuple(map(_shortened, everything)), complete=read.complete)
+        return Looked(tuple(_with_resources(one, hosts) for one in everything), complete=read.complete)
     waiting = rules.OF_THE_WHOLE - ignored if read.errors else frozenset()
     asked_now = rules.findings(network, ignored | waiting)
     found = list(filter(None, (one if one.rule in rules.OF_TEXT else read.as_written(one) for one in asked_now)))
     asked = len(rules.RULES) - len(ignored) - len(waiting)
     everything = sorted([*told, *found], key=lambda one: one.severity != ERROR)
-    return Looked(tuple(map(_shortened, everything)), len(network.fleet.nodes), asked, len(waiting))
+    shown = tuple(_with_resources(one, hosts) for one in everything)
+    return Looked(shown, len(network.fleet.nodes), asked, len(waiting))
 
 
 def _planned(

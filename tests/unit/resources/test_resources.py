@@ -326,15 +326,16 @@ DOCUMENT_ERRORS = [
         f"p: kind Deployment is not a kind of resource that is known here. Known are {', '.join(resources.KINDS)}.",
     ),
     (
-        {"kind": "FelixConfiguration", "metadata": {"name": "default"}},
-        "default: kind FelixConfiguration is not a kind of resource here. Variables have its settings, as far as they "
-        "apply here: see docs/how-to/migrate-from-calico.md.",
+        {"kind": "KubeControllersConfiguration", "metadata": {"name": "default"}},
+        "default: kind KubeControllersConfiguration is not a kind of resource here. Variables have its settings, "
+        "as far as they apply here: see docs/how-to/migrate-from-calico.md.",
     ),
     (
         {},
         "document: kind is missing. Write one of IPPool, BGPConfiguration, BGPPeer, BGPFilter, Node, Tier, "
         "GlobalNetworkPolicy, NetworkPolicy, StagedGlobalNetworkPolicy, StagedNetworkPolicy, Profile, "
-        "GlobalNetworkSet, NetworkSet, HostEndpoint, WorkloadEndpoint.",
+        "GlobalNetworkSet, NetworkSet, HostEndpoint, WorkloadEndpoint, IPReservation, IPAMConfiguration, "
+        "FelixConfiguration.",
     ),
     (
         {"kind": "StagedKubernetesNetworkPolicy", "metadata": {"name": "n"}},

@@ -35,26 +35,36 @@ class NotReadable(Exception):
 def documents_of(text: str, name: str) -> t.Iterator[tuple[t.Any, Lines]]:
     """Yield each document of a text with its function of lines; in place of a list, yield its items.
 
-    Lists have the kind List, IPPoolList and so on. A `name` that ends in .json means JSON, any other YAML. Empty
-    documents are left out, but not empty items of a list. Raise NotReadable if the text cannot be parsed so, has a key
-    twice or is beyond the limits, and CommandError if PyYAML is needed and missing.
+    Lists have the kind List, IPPoolList and so on. calicoctl also prints lists without a kind, whose items may be such
+    lists. A `name` that ends in .json means JSON, any other YAML. Empty documents are left out, but not empty items of
+    a list. Raise NotReadable if the text cannot be parsed so, has a key twice or is beyond the limits, and CommandError
+    if PyYAML is needed and missing.
     """
     for document, lines in _json(text) if name.endswith(".json") else _yaml(text):
-        if isinstance(document, dict) and _is_list(document):
-            for index, item in enumerate(document["items"]):
-                yield item, _below(lines, f"items[{index}]")
+        if isinstance(document, list):
+            for index, item in enumerate(document):
+                yield from _items(item, _below(lines, f"[{index}]"))
         elif document is not None:
-            yield document, lines
+            yield from _items(document, lines)
+
+
+def _items(document: t.Any, lines: Lines) -> t.Iterator[tuple[t.Any, Lines]]:
+    """Yield the items of a document that is a list with a kind, any other document itself."""
+    if isinstance(document, dict) and _is_list(document):
+        for index, item in enumerate(document["items"] or ()):
+            yield item, _below(lines, f"items[{index}]")
+    else:
+        yield document, lines
 
 
 def _is_list(document: t.Mapping[str, t.Any]) -> bool:
-    kind = document.get("kind")
-    names = {"List", *(f"{name}List" for name in KINDS)}
-    return isinstance(kind, str) and kind in names and isinstance(document.get("items"), list)
+    kind, items = document.get("kind"), document.get("items", ())
+    named = isinstance(kind, str) and (kind == "List" or kind.removesuffix("List") in KINDS and kind not in KINDS)
+    return named and (items is None or isinstance(items, list))
 
 
 def _below(lines: Lines, prefix: str) -> Lines:
-    return lambda path: lines(f"{prefix}.{path}" if path else prefix)
+    return lambda path: lines(f"{prefix}.{path}" if path and not path.startswith("[") else f"{prefix}{path}")
 
 
 def _json(text: str) -> t.Iterator[tuple[t.Any, Lines]]:

@@ -26,8 +26,7 @@ from ..host import Host
 from . import bgp_announcements, flat_resource
 from .bgp_announcements import NO_ANNOUNCEMENTS, Announcements
 from .bgp_checks import bgp_secrets, conflicts
-from .bgp_peer_inventory import Peers, Times
-from .bgp_peer_lists import entries
+from .bgp_peer_inventory import Peers, Times, entries
 from .node_inventory import FleetNode
 from .pool_inventory import Get
 

@@ -11,7 +11,7 @@ import typing as t
 from ...resources import api as resources
 from ...state.errors import FleetError, shown
 from .. import variables
-from ..host import Host, origin
+from ..host import Host, locate, origin
 from . import bgp_inventory, datastore_inventory, node_inventory, policy_inventory, pool_inventory, workload_inventory
 from .bgp_inventory import FleetBGP
 from .node_inventory import FleetNode
@@ -71,10 +71,23 @@ def read(
 ) -> Inventory:
     """Return the checked content of the inventory's variables, with defaults for those that are not set.
 
+    Errors about a value that a document of a file gives name the resource and its field, and others the variable.
+
     `documents` are policy resources from files. `etcd_members` are the addresses of hosts with a member of etcd, also
     of those that are no hosts of the fleet. Raise FleetError for the first missing, invalid or contradictory value
     or misspelt or renamed variable, with its file and line if they are known, and if group calico_nodes has no hosts.
     """
+    try:
+        return read_variables(hosts, documents, etcd_members)
+    except FleetError as error:
+        locate(error, hosts)
+        raise
+
+
+def read_variables(
+    hosts: t.Sequence[Host], documents: t.Sequence[Document] = (), etcd_members: t.Iterable[str] = ()
+) -> Inventory:
+    """Return what `read` returns. Errors name variables in any case."""
     try:
         return _read(hosts, documents, etcd_members)
     except FleetError as error:

@@ -76,7 +76,8 @@ def read(
     All resources and calico_node_policy_audit are checked, also if no policy is in force. The ports of `bgp` are among
     the default failsafe ports.
     """
-    get("calico_policy_files")
+    for name in ("calico_policy_files", "calico_resource_files"):
+        get(name)  # checks the value of a variable that only the controller uses
     collected = _Collected(nodes)
     for source in sources(get, hosts, documents):
         collected.add(source)

@@ -25,8 +25,17 @@ KINDS = (
     "NetworkSet",
     "HostEndpoint",
 )
-#: A mapping from kinds that are not policy resources to the variables that hold them.
-_ELSEWHERE = {"IPPool": "calico_ip_pools", "BGPPeer": "calico_bgp_peers", "WorkloadEndpoint": "calico_workloads"}
+#: A mapping from kinds that are not policy resources to where they belong.
+_ELSEWHERE = {
+    "IPPool": "calico_ip_pools",
+    "BGPPeer": "calico_bgp_peers",
+    "BGPFilter": "calico_bgp_filters",
+    "WorkloadEndpoint": "calico_workloads",
+    **dict.fromkeys(
+        ("IPReservation", "Node", "BGPConfiguration", "FelixConfiguration", "IPAMConfiguration"),
+        "a file of calico_resource_files",
+    ),
+}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -34,6 +34,9 @@ _STAND_IN = {"name": "stand-in", "cidr": "198.18.0.0/15", "vxlanMode": "Always"}
 _STAND_IN_ADDRESS = "203.0.113.1/24"
 _ADDRESSES = tuple(node_address.VARIABLES.values())
 
+#: The variables that name files with documents.
+_FILES = ("calico_policy_files", "calico_resource_files")
+
 #: The remedy of an error about a misspelt variable.
 _MEANT = re.compile(r"Did you mean (calico_\w+)\?")
 _WORD = re.compile(r"[\w.-]*\w")
@@ -83,7 +86,7 @@ def read(
         left.lacks(error)
     for _attempt in range(MOST):
         try:
-            found = inventory.read(left.hosts, left.documents)
+            found = inventory.read_variables(left.hosts, left.documents)
             return RefusalSearch(None if left.stands_in else found, tuple(errors), left.hosts, True, left)
         except FleetError as error:
             told = left.as_written(error)
@@ -120,7 +123,7 @@ class _Rest:
         """Note that the hosts lack a variable, or the documents those of a file, because of `error`."""
         path, dummy, owner = error.variable.partition(" of ")
         name = re.split(r"[.\[]", path)[0]
-        if name == "calico_policy_files" or not name.startswith("calico_"):
+        if name in _FILES or not name.startswith("calico_"):
             self._lacks_files = True
         elif name in _ADDRESSES and owner:
             self._without(owner)

@@ -43,6 +43,7 @@ WRITTEN: tuple[LintRule, ...] = (
     LintRule("key-twice", ERROR, files.key_twice, of_text=True),
     LintRule("number-not-as-written", ERROR, files.odd_number, of_text=True),
     LintRule("group-key", ERROR, files.group_key, of_text=True),
+    LintRule("document-without-effect", WARNING, files.without_effect, of_text=True),
     LintRule("variables-of-nobody", WARNING, files.of_nobody),
     LintRule("secret-in-clear-text", WARNING, files.clear_secret),
     LintRule("variable-misspelt", ERROR, values.misspelt),

@@ -10,6 +10,7 @@ import typing as t
 
 from ...state.errors import FleetError
 from ..host import Host
+from ..inventory.documents.without_effect import WithoutEffect
 
 #: Why YAML makes another number of a text: colons count in sixties, a leading zero is octal, and the text of a label's
 #: number is another one.
@@ -87,7 +88,7 @@ class WrittenInventory:
 
     `hosts` are those of calico_nodes and calico_rr. `groups` maps all groups of the inventory to the names of their
     hosts. `places` maps names of groups and hosts to their file and line, where these are known. `role_errors` are the
-    errors in variables of roles.
+    errors in variables of roles. `without_effect` are documents of files, or fields of them, that mean nothing.
     """
 
     hosts: t.Sequence[Host] = ()
@@ -101,3 +102,4 @@ class WrittenInventory:
     like_folders: tuple[LikeFolder, ...] = ()
     odd_numbers: tuple[OddNumber, ...] = ()
     group_keys: tuple[UnknownGroupKey, ...] = ()
+    without_effect: tuple[WithoutEffect, ...] = ()

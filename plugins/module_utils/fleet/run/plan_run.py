@@ -18,7 +18,7 @@ from .. import compiler, variables
 from ..change import transition
 from ..fleet import Fleet
 from ..garbage import uncollected
-from ..host import Host, origin
+from ..host import Host, locate, origin
 from ..inventory import inventory as inventory_reader
 from ..inventory.inventory import Inventory
 from ..inventory.policy_sources import Document
@@ -71,7 +71,7 @@ def plan_run(
         with uncollected():
             return _Planning(hosts, documents, lockfile, answers, request).run()
     except FleetError as error:
-        error.origin = error.origin or origin(error.variable, hosts)
+        locate(error, hosts)
         raise
 
 
@@ -182,7 +182,7 @@ class _Planning:
     def _pool_origins(self, inventory: Inventory) -> dict[str, str]:
         """Return the file and line of each pool's entry in calico_ip_pools by its name, "" if it is not known."""
         return {
-            pool.name: next((host.origins[label] for host in self._hosts if label in host.origins), "")
+            pool.name: next((origin(label, [host]) for host in self._hosts if host.has_place_of(label)), "")
             for label, pool in inventory.labelled_pools()
         }
 

@@ -20,7 +20,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answe
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError, did_you_mean
 
 from ...actions import controller_variables
-from .. import inventory_source
+from .. import fleet_documents, inventory_source
 from .value_origin import value_origin
 
 _ROLES = pathlib.Path(__file__).resolve().parents[4] / "roles"
@@ -199,9 +199,9 @@ def _place(raw: t.Mapping[str, t.Any], name: str) -> str:
 
 
 def pools(task_vars: t.Mapping[str, t.Any]) -> list[str]:
-    """Return the names of the inventory's pools, which are not checked. Errors are those of inventory_source.hosts."""
+    """Return the names of the inventory's pools, which are not checked. Errors are those of fleet_documents.read."""
     found: dict[str, None] = {}
-    for host in inventory_source.hosts(task_vars):
+    for host in fleet_documents.read(task_vars).hosts:
         entries = host.variables.get("calico_ip_pools")
         for entry in entries if isinstance(entries, list) else ():
             found.update((name, None) for name in values_of(entry, "metadata", "name") if isinstance(name, str))

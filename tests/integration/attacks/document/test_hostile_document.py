@@ -17,8 +17,9 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import inventory
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.documents.merging import merged
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import lockfile_store, policy_files
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import lockfile_store, resource_files
 
 from tests.integration.ansible_playbook import BIN, ROOT
 from tests.unit.fleet.fleets import hosts
@@ -30,6 +31,8 @@ MANY = (
     "has more than 1,000,000 values, those of its aliases counted each time. Split it into several files, and write"
     " out what its aliases stand for."
 )
+VARIABLE = "calico_policy_files"
+RESOURCES = "calico_resource_files"
 DEEP = "is nested deeper than 64 levels. No resource needs more than about ten: write it flat."
 TAG = "is not YAML: a value does not fit its tag."
 
@@ -155,7 +158,7 @@ def test_a_file_that_has_no_end_is_not_read(tmp_path: pathlib.Path) -> None:
         folder.mkdir()
         (tmp_path / name).rename(folder / name)
         with pytest.raises(FleetError) as refused:
-            policy_files.documents([str(folder)], {"inventory_dir": str(tmp_path)})
+            resource_files.documents({VARIABLE: [str(folder)]}, {"inventory_dir": str(tmp_path)})
         remedy = " Correct its permissions." if "cannot be read" in text else ""
         assert str(refused.value) == f"calico_policy_files[0] {folder}/{name} {text}{remedy}"
 
@@ -172,7 +175,7 @@ def test_a_policy_file_is_bounded(tmp_path: pathlib.Path, name: str) -> None:
     content, text = DOCUMENTS[name]
     (tmp_path / name).write_text(content)
     with pytest.raises(FleetError) as refused:
-        policy_files.documents([name], {"inventory_dir": str(tmp_path)})
+        resource_files.documents({VARIABLE: [name]}, {"inventory_dir": str(tmp_path)})
     line, dummy, rule = text.partition(" ")
     where = f"{tmp_path}/{name}:{line}" if line else f"{tmp_path}/{name}: "
     assert str(refused.value).replace(f"{tmp_path}/{name}: document", f"{tmp_path}/{name}:  document") == (
@@ -205,6 +208,7 @@ def test_a_link_among_policy_files_shows_nothing(tmp_path: pathlib.Path, kind: s
     elif kind == "nested":  # a link to a link that leads out
         (policy / ".hop").symlink_to(tmp_path / "secrets")
         link.symlink_to(".hop/a.yml")
+        link = policy / ".hop" if entry == "policy" else link  # a folder's own links are looked at first
     else:
         shutil.rmtree(policy)
         policy = tmp_path / "policies"
@@ -212,16 +216,123 @@ def test_a_link_among_policy_files_shows_nothing(tmp_path: pathlib.Path, kind: s
         (policy / "sub").symlink_to("../secrets")
         link = policy / "sub" / "a.yml"
     with pytest.raises(FleetError) as refused:
-        policy_files.documents([entry], {"inventory_dir": str(tmp_path)})
+        resource_files.documents({VARIABLE: [entry]}, {"inventory_dir": str(tmp_path)})
     assert str(refused.value) == (
         f"calico_policy_files[0] {link} is a link that leads out of {policy}. Put the file itself there, or name what "
         "it points to in calico_policy_files."
     )
     with pytest.raises(FleetError) as named:
-        inventory.read(hosts(), policy_files.documents(["secrets/a.yml"], {"inventory_dir": str(tmp_path)}))
+        given = resource_files.documents({VARIABLE: ["secrets/a.yml"]}, {"inventory_dir": str(tmp_path)})
+        inventory.read(hosts(), given[VARIABLE])
     assert str(named.value) == (
         f"{tmp_path}/secrets/a.yml:1: document is not a dictionary. Write the fields of one resource there."
     )
+
+
+def many_files(folder: pathlib.Path) -> str:
+    for number in range(10_001):
+        (folder / f"{number}.yml").touch()
+    return f"{RESOURCES}[0] is beyond 10,000 files in all."
+
+
+def many_entries(folder: pathlib.Path) -> str:
+    (folder / "sub").mkdir()
+    for number in range(100_000):
+        os.symlink("nothing", folder / "sub" / f"{number}")
+    return f"{RESOURCES}[0] {folder} has more than 100,000 files and folders below it."
+
+
+def deep_folders(folder: pathlib.Path) -> str:
+    folder.joinpath(*["a"] * 40).mkdir(parents=True)
+    return f"{RESOURCES}[0] {folder} has folders inside each other down to more than 32 levels."
+
+
+def much_text(folder: pathlib.Path) -> str:
+    for number in range(4):
+        (folder / f"{number}.yml").write_text("#\n" * (9 * 1024 * 1024 // 2))
+    return f"{RESOURCES}[0] {folder}/3.yml brings the text of all files to more than 32 MiB."
+
+
+@pytest.mark.parametrize("fill", [many_files, many_entries, deep_folders, much_text])
+def test_a_folder_of_documents_is_bounded(tmp_path: pathlib.Path, fill: t.Callable[[pathlib.Path], str]) -> None:
+    """Fill the folder of calico_resource_files with files, with folders inside each other, or with text.
+
+    Gain: a run that does not end.
+    Precedent: CWE-400.
+    Closed: 0.3.0
+    Result: The run is refused, with the limit.
+    """
+    folder = tmp_path / "resources"
+    folder.mkdir()
+    rule = fill(folder)
+    began = time.monotonic()
+    with pytest.raises(FleetError) as refused:
+        resource_files.documents({RESOURCES: ["resources"]}, {"inventory_dir": str(tmp_path)})
+    assert str(refused.value).startswith(rule)
+    assert time.monotonic() - began < TIME
+
+
+def test_a_loop_of_folders_is_read_once(tmp_path: pathlib.Path) -> None:
+    """Put a link to its own folder among the documents.
+
+    Gain: a run that does not end, or a document that counts many times.
+    Precedent: CWE-835.
+    Closed: 0.3.0
+    Result: Each file is read once, and a link to a folder above is refused.
+    """
+    folder = tmp_path / "resources" / "sub"
+    folder.mkdir(parents=True)
+    (folder / "a.yml").write_text("kind: Tier\nmetadata: {name: a}\n")
+    (folder / "again").symlink_to(".")
+    (folder / "b.yml").symlink_to("a.yml")
+    found = resource_files.documents({RESOURCES: ["resources"]}, {"inventory_dir": str(tmp_path)})
+    assert [one.file for one in found[RESOURCES]] == [str(folder / "a.yml")]
+    (folder / "up").symlink_to("..")
+    with pytest.raises(FleetError, match="is a link that leads out of"):
+        resource_files.documents({RESOURCES: ["resources"]}, {"inventory_dir": str(tmp_path)})
+
+
+def test_a_document_cannot_replace_what_a_variable_says(tmp_path: pathlib.Path) -> None:
+    """Drop a document among those of calico_resource_files that says otherwise than a variable.
+
+    Gain: another pool, another AS number, or host ports that policy does not close.
+    Precedent: CWE-1188.
+    Closed: 0.3.0
+    Result: The run is refused with both places.
+    """
+    text = {
+        "kind: FelixConfiguration\nmetadata: {name: default}\nspec: {vxlanPort: 4790}\n": "spec.vxlanPort",
+        "kind: IPPool\nmetadata: {name: default}\nspec: {cidr: 10.9.0.0/16}\n": "metadata.name",
+        "kind: Node\nmetadata: {name: node1}\nspec: {bgp: {ipv4Address: 10.9.9.9/24}}\n": "spec.bgp.ipv4Address",
+    }
+    for number, (document, field) in enumerate(text.items()):
+        (tmp_path / f"{number}.yml").write_text(document)
+        given = resource_files.documents({RESOURCES: [f"{number}.yml"]}, {"inventory_dir": str(tmp_path)})
+        (error,) = merged(hosts(vxlan_port=4789), given[RESOURCES]).errors
+        assert error.variable.endswith(f": {field}")
+        assert "stands in two places: also in calico_" in error.rule
+
+
+def test_the_text_of_a_document_does_not_reach_the_terminal(tmp_path: pathlib.Path) -> None:
+    r"""Name a resource in a file with control characters, and have it refused.
+
+    Gain: a forged line, or a command to the terminal, in the output of a run.
+    Precedent: CVE-2021-25743 (kubectl does not escape control characters of a terminal).
+    Closed: 0.3.0
+    Result: The error shows them as \x1b.
+    """
+    nodes = {"calico_nodes": {"hosts": {"n1": {"calico_node_address": "10.0.0.1/24"}}}}
+    (tmp_path / "prod").mkdir()
+    (tmp_path / "prod" / "hosts.yml").write_text(json.dumps(nodes))
+    (tmp_path / "prod" / "group_vars").mkdir()
+    shared = {RESOURCES: ["../r.yml"], "calico_ip_pools": [{"name": "default", "cidr": "10.244.0.0/16"}]}
+    (tmp_path / "prod" / "group_vars" / "all.yml").write_text(json.dumps(shared))
+    (tmp_path / "r.yml").write_text('kind: IPPool\nmetadata: {name: "a\\e]0;own\\a\\nok: all"}\nspec: {cidr: x}\n')
+    status, said, dummy = calicoctl("validate", "-i", tmp_path / "prod")
+    assert status == 1
+    assert "\x1b" not in said
+    assert "\a" not in said
+    assert "\\x1b]0;own\\x07\\nok: all" in "".join(said.split("\n  "))
 
 
 @pytest.mark.parametrize("name", ["laughs.yaml", "deep-flow.yaml", "base-60.yaml", "tag-bool.yaml", "itself.yaml"])

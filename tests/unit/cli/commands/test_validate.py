@@ -71,7 +71,7 @@ def put(node: Node, **files: str) -> str:
         ("\n\nkind: IPPool\nmetadata: {}\nspec: {cidr: 10.1.0.0/16}\n",
          ["4: IPPool: metadata.name is missing. Give the resource a name, as default-ipv4-ippool."]),
         ("# a comment\na: 1\n", [f"2: {NO_KIND}"]),
-        ("- 1\n", ["1: document [1] is not a mapping. Write apiVersion, kind, metadata and spec."]),
+        ("- 1\n", ["1: document 1 is not a mapping. Write apiVersion, kind, metadata and spec."]),
     ],
 )  # fmt: skip
 def test_errors_of_documents_are_listed_with_their_lines(node: Node, text: str, errors: list[str]) -> None:

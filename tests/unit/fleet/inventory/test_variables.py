@@ -62,6 +62,7 @@ def test_the_entries_of_a_list_of_names_are_texts(entry: t.Any, shown: str) -> N
         "calico_policy_files",
         "calico_pools_known_to_routers",
         "calico_release_blocks",
+        "calico_resource_files",
         "calico_staged_policies",
         "calico_unprobed_pools",
         "calico_workload_profiles",

@@ -7,6 +7,10 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import WrittenResource
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.documents.without_effect import (
+    WithoutEffect,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.written_inventory import (
     LABEL,
     OCTAL,
@@ -185,6 +189,19 @@ WRITTEN_CASES = [
             "Ansible leaves it out. Move it below vars, hosts or children of the group.",
             "hosts.yml:9: error: key host of group rack_a is none of hosts, vars and children: Ansible leaves it out. "
             "Did you mean hosts?",
+        ],
+        {},
+    ),
+    case(
+        "document-without-effect",
+        {
+            "without_effect": (
+                WithoutEffect(WrittenResource("ClusterInformation default", "ci.yml", lambda path: 3), "is state."),
+            )
+        },
+        [
+            "ci.yml:3: warning: ClusterInformation default is state. Remove it if it is not needed; "
+            "docs/how-to/resource-files.md says what takes its place."
         ],
         {},
     ),

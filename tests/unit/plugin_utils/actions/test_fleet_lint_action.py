@@ -71,7 +71,7 @@ warning    pool-for-nobody          group_vars/all.yml:7
 warning    pool-public-behind-nat   group_vars/all.yml:5
   calico_ip_pools[1].cidr 172.15.0.0/16 is a public range behind natOutgoing: its owners on the Internet cannot be reached from here.
   Choose a private one (10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16), or remove natOutgoing if the range is yours.
-4 errors and 4 warnings: 3 nodes and 57 rules
+4 errors and 4 warnings: 3 nodes and 58 rules
 """  # noqa: E501 - as it is printed
 ALONE = """\
 calico_nodes:
@@ -132,7 +132,7 @@ warning    no-spare-blocks        prod/group_vars/all.yml:4
   calico_spare_blocks 0 leaves agents no block to open: a node whose blocks are full attaches no workload until the next run.
   Set it to 1, the default, unless workloads come by the inventory alone.
 and 5 more errors of rule refused about calico_node_address
-32 errors and 1 warning: 2 nodes and 37 rules, 21 more rules not run because of errors
+32 errors and 1 warning: 2 nodes and 38 rules, 21 more rules not run because of errors
 """  # noqa: E501 - as it is printed
 UNREADABLE_WAY = ALONE.replace('12/64"}', "12/64\", ansible_host: '{{ ansible_default_ipv4.address }}'}")
 #: Values that a hostile node may report in place of the facts of the module setup.
@@ -246,15 +246,15 @@ def test_all_that_is_found(folder: pathlib.Path, answers: dict[str, dict[str, t.
     places = ("hosts.yml:7", "hosts.yml:7", "group_vars/all.yml:3")
     named = " ".join(f"{place}: {text}" for place, text in zip(places, first))
     said = answers["odd"]["msg"].replace(f"{folder}/", "")
-    assert said == f"4 errors and 4 warnings: 3 nodes and 57 rules. {named} And 5 more."
-    assert answers["printed"]["msg"] == "4 errors and 4 warnings: 3 nodes and 57 rules, see above."
+    assert said == f"4 errors and 4 warnings: 3 nodes and 58 rules. {named} And 5 more."
+    assert answers["printed"]["msg"] == "4 errors and 4 warnings: 3 nodes and 58 rules, see above."
     written = json.loads((folder / ".answer.json").read_text("utf-8"))
     assert written["answer"]["errors"] == 4
     assert "".join(f"{line}\n" for line in written["lines"]).replace(f"{folder}/", "") == FOUND
 
 
 def test_nothing_is_missed_of_ipv4_where_nodes_have_ipv6_alone(answers: dict[str, dict[str, t.Any]]) -> None:
-    assert answers["alone"]["lines"] == ["nothing found: 2 nodes and 58 rules"]
+    assert answers["alone"]["lines"] == ["nothing found: 2 nodes and 59 rules"]
 
 
 def test_warnings_are_good_unless_strict(answers: dict[str, dict[str, t.Any]]) -> None:
@@ -268,7 +268,7 @@ def test_warnings_are_good_unless_strict(answers: dict[str, dict[str, t.Any]]) -
     named = [f"{one['what']} {one['remedy']} [{one['rule']}]" for one in warnings["findings"]]
     places = [one["origin"] for one in warnings["findings"]]
     found = " ".join(f"{place}: warning: {text}" for place, text in zip(places, named))
-    assert answers["strict"]["msg"] == f"2 warnings: 1 node and 57 rules. {found}"
+    assert answers["strict"]["msg"] == f"2 warnings: 1 node and 58 rules. {found}"
 
 
 def test_facts_of_any_form_end_no_lint(answers: dict[str, dict[str, t.Any]]) -> None:
@@ -285,6 +285,6 @@ def test_an_ansible_host_that_cannot_be_evaluated_is_found(
         "Define what it names. Facts are in ansible_facts alone: write ansible_facts.default_ipv4 for "
         "ansible_default_ipv4."
     )
-    assert answers["way"]["msg"] == (f"1 error: 2 nodes and 58 rules. error: {what} {remedy} [refused]")
+    assert answers["way"]["msg"] == (f"1 error: 2 nodes and 59 rules. error: {what} {remedy} [refused]")
     (finding,) = json.loads((folder / "way" / ".answer.json").read_text("utf-8"))["answer"]["findings"]
     assert (finding["what"], finding["remedy"]) == (what, remedy)

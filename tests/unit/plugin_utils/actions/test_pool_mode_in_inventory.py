@@ -77,3 +77,22 @@ def test_the_file_keeps_its_mode_its_link_and_its_line_ends(tmp_path: pathlib.Pa
     assert result["changed"] and variables.is_symlink()
     assert real.read_bytes() == "\r\n".join([*POOLS.splitlines(), *SET, ""]).encode()
     assert real.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_pool_of_a_document_is_named_with_its_line(tmp_path: pathlib.Path) -> None:
+    """A pool in a file of calico_resource_files is found, and its file stays as it is."""
+    (tmp_path / "prod" / "group_vars").mkdir(parents=True)
+    hosts = tmp_path / "prod" / "hosts.yml"
+    hosts.write_text(HOSTS)
+    (tmp_path / "prod" / "group_vars" / "all.yml").write_text("calico_resource_files: [../pools]\n")
+    (tmp_path / "pools" / "sub").mkdir(parents=True)
+    file = tmp_path / "pools" / "sub" / "p.yml"
+    file.write_text("---\nkind: IPPool\nmetadata: {name: default}\nspec:\n  cidr: 10.244.0.0/16\n")
+    args = {"pool": "default", "mode": "vxlan", "write": True}
+    (result,) = controller.run([controller.Run("pool_mode_in_inventory", args, str(hosts), {"node1": {}})])
+    assert result["lines"] == [
+        f"{file}:2 is left as it is: IPPool default is a document there. Set the fields in its spec.",
+        f"pool default is vxlan now. To keep it, set in {file}:2 (IPPool default):",
+        *(line for line in SET),
+    ]
+    assert "changed" not in result

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import pathlib
 import typing as t
 
 import pytest
@@ -41,6 +42,17 @@ ANSWER: dict[str, t.Any] = {
 
 def variables(**hosts: dict[str, t.Any]) -> dict[str, t.Any]:
     return {"groups": {"calico_etcd": list(hosts), "calico_nodes": list(hosts)}, "hostvars": hosts}
+
+
+def test_addresses_may_be_those_of_documents(tmp_path: pathlib.Path) -> None:
+    """A Node in a file of calico_resource_files gives the member's address, as it gives the node's."""
+    text = "kind: Node\nmetadata: {name: a}\nspec: {bgp: {ipv4Address: 10.10.1.11/24, ipv6Address: fd00::11/64}}\n"
+    (tmp_path / "n.yml").write_text(text)
+    own = {"calico_resource_files": ["n.yml", "missing.yml"]}
+    given = {**variables(a=own, b={**own, "calico_node_address": "10.10.1.12/24"}), "inventory_dir": str(tmp_path)}
+    assert [host.address for host in cluster_members.listed(given)] == ["10.10.1.11", "10.10.1.12"]
+    assert cluster_members.host_addresses(given) == ["10.10.1.11", "fd00::11", "10.10.1.12"]
+    assert cluster_members.node_addresses(given) == ["10.10.1.11", "10.10.1.12", "fd00::11"]
 
 
 def test_addresses_are_those_of_nodes_unless_members_have_their_own() -> None:

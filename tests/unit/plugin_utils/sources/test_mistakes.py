@@ -77,6 +77,6 @@ def test_a_rule_that_is_ignored_is_not_asked_of_an_inventory_that_is_refused(tmp
         (tmp_path / "group_vars" / "all.yml").write_text(text)
         said.append(controller.run([run])[0]["msg"])
     more = "21 more rules not run because of errors. "
-    begins = (f"1 error and 1 warning: 2 nodes and 37 rules, {more}", f"1 error: 2 nodes and 36 rules, {more}")
+    begins = (f"1 error and 1 warning: 2 nodes and 38 rules, {more}", f"1 error: 2 nodes and 37 rules, {more}")
     assert [text[: len(begin)] for text, begin in zip(said, begins)] == list(begins)
     assert ["[variable-unknown]" in text for text in said] == [True, False]

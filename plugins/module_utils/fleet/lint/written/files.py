@@ -126,3 +126,17 @@ def clear_secret(written: WrittenInventory) -> t.Iterator[Issue]:
             "Encrypt it: ansible-vault encrypt_string, or ansible-vault encrypt for the whole file; then change it.",
             secret.origin,
         )
+
+
+def without_effect(written: WrittenInventory) -> t.Iterator[Issue]:
+    """Report a document among calico_resource_files, or fields of it, that no variable here means.
+
+    The collection has its own way of what they say, or none.
+    """
+    for one in written.without_effect:
+        yield Issue(
+            one.written.who,
+            one.what,
+            "Remove it if it is not needed; docs/how-to/resource-files.md says what takes its place.",
+            one.place,
+        )

@@ -13,7 +13,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_
     ObservedNodes,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import fleet_source, policy_files
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import fleet_source, resource_files
 
 TWO = """\
 apiVersion: projectcalico.org/v3
@@ -48,7 +48,7 @@ def folder(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def read(folder: pathlib.Path, *names: t.Any) -> list[tuple[str, str]]:
-    found = policy_files.documents(list(names), task_vars(folder))
+    found = resource_files.documents({"calico_policy_files": list(names)}, task_vars(folder))["calico_policy_files"]
     return [(one.content["kind"], str(pathlib.Path(one.file).relative_to(folder))) for one in found]
 
 
@@ -66,7 +66,22 @@ def test_files_folders_and_patterns(folder: pathlib.Path) -> None:
     assert read(folder, "../policy") == everything
     assert read(folder, "../policy/*.json", "../policy/b.yml") == everything
     assert read(folder, str(folder / "policy" / "b.yml"), "../policy") == everything[1:] + everything[:1]
-    assert policy_files.documents(None, task_vars(folder)) == []
+    assert resource_files.documents({"calico_policy_files": None}, task_vars(folder)) == {"calico_policy_files": []}
+
+
+def test_folders_are_read_with_those_in_them(folder: pathlib.Path) -> None:
+    (folder / "policy" / "a" / "b").mkdir(parents=True)
+    (folder / "policy" / "a" / "b" / "c.yaml").write_text(TWO)
+    assert ("Tier", "policy/a/b/c.yaml") in read(folder, "../policy")
+
+
+def test_a_file_that_both_variables_name_is_read_for_the_first(folder: pathlib.Path) -> None:
+    names = {"calico_resource_files": ["../policy/a.json"], "calico_policy_files": ["../policy"]}
+    found = resource_files.documents(names, task_vars(folder))
+    assert {variable: [one.content["kind"] for one in documents] for variable, documents in found.items()} == {
+        "calico_resource_files": ["NetworkPolicy"],
+        "calico_policy_files": ["Tier", "GlobalNetworkPolicy"],
+    }
 
 
 def test_links_inside_the_folder_and_named_ones(folder: pathlib.Path) -> None:
@@ -102,7 +117,7 @@ def test_hidden_folders_of_the_inventory_are_no_inventory(folder: pathlib.Path) 
 
 def refusal(folder: pathlib.Path, *names: t.Any) -> str:
     with pytest.raises(FleetError) as caught:
-        policy_files.documents(list(names), task_vars(folder))
+        resource_files.documents({"calico_policy_files": list(names)}, task_vars(folder))["calico_policy_files"]
     return str(caught.value).replace(str(folder), "FOLDER")
 
 
@@ -128,6 +143,24 @@ def test_an_invalid_policy_file_is_refused_with_its_place(folder: pathlib.Path) 
     )
     assert refusal(folder, "../policy/bad.yml") == (
         "FOLDER/policy/bad.yml:2: document is not YAML: expected the node content, but found '}'. Correct it."
+    )
+
+
+def test_an_error_in_a_document_of_settings_names_its_line(folder: pathlib.Path) -> None:
+    """The checks of the whole fleet name the document's field, as the checks of the document do."""
+    text = "kind: BGPConfiguration\nmetadata: {name: default}\nspec:\n  nodeToNodeMeshEnabled: false\n"
+    (folder / "bgp.yml").write_text(text)
+    variables = {
+        "calico_ip_pools": [{"name": "default", "cidr": "10.244.0.0/16"}],
+        "calico_node_address": "10.10.1.11/24",
+        "calico_resource_files": ["../bgp.yml"],
+    }
+    given = {**task_vars(folder), "groups": {"calico_nodes": ["node1"]}, "hostvars": {"node1": variables}}
+    with pytest.raises(FleetError) as caught:
+        fleet_source.planned(given, ObservedNodes({"node1": None}))
+    assert str(caught.value) == (
+        f"{folder}/bgp.yml:4: BGPConfiguration default: spec.nodeToNodeMeshEnabled false leaves the nodes without any "
+        "BGP session. Put route reflectors into group calico_rr, name peers in calico_bgp_peers, or leave the mesh on."
     )
 
 
