@@ -14,8 +14,14 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.chang
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint import refusals
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import observed_nodes
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results as readers
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run import impact, pool_modes
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.decision import Approval, decide
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.decision import (
+    Approval,
+    Decision,
+    check_lockouts,
+    decide,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.impact import ImpactLimits
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.plan_run import FleetRun, needs_phases
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.targets import Targets
@@ -76,6 +82,7 @@ class ActionModule(GuardedAction):
                     },
                 },
                 "approve": {"type": "str", "default": ""},
+                "foreseen": {"type": "str"},
                 "cni": {"type": "bool", "default": False},
                 "podman": {"type": "str", "choices": ["no", "auto", "yes"], "default": "no"},
                 "podman_networks": {"type": "raw", "default": []},
@@ -101,6 +108,9 @@ class ActionModule(GuardedAction):
         play_hosts = task_vars.get("ansible_play_hosts_all", [])
         results = run_results.of_hosts(task_vars, args["observed"], play_hosts)
         answers = observed_nodes.read(results)
+        if args["foreseen"]:
+            foreseen = run_results.of_hosts(task_vars, args["foreseen"], answers.states, readers.FORESEEN)
+            answers = dataclasses.replace(answers, denied=observed_nodes.denied(foreseen))
         if args["restore"]:
             return self._restore(task_vars, args, answers)
         asked = fleet_source.request(
@@ -109,15 +119,25 @@ class ActionModule(GuardedAction):
         sources = fleet_source.read(task_vars, asked)
         if not args["as_observed"]:
             cluster_members.check_kept(task_vars, answers.states)
-        decision = decide(
-            sources.hosts,
-            sources.documents,
-            sources.lockfile,
-            answers,
-            asked,
-            self._approval(args),
-            inventory_source.members(task_vars),
-        )
+
+        def decided(approval: Approval) -> Decision:
+            members = inventory_source.members(task_vars)
+            return decide(sources.hosts, sources.documents, sources.lockfile, answers, asked, approval, members)
+
+        allowed = self._approval(args)
+        if args["limits"] is None or args["foreseen"]:
+            decision = decided(allowed)
+        else:
+            decision = decided(dataclasses.replace(allowed, enforced=False))
+            to_foresee = _to_foresee(decision.run, decision.answers)
+            if to_foresee:
+                return {
+                    "changed": False,
+                    "path": targets.save(decision.run.targets, sources.datastore),
+                    "foresee": to_foresee,
+                }
+            if decision.refusals and allowed.enforced:
+                decision = decided(allowed)
         run, found, approval, answers = decision.run, decision.found, decision.approval, decision.answers
         warnings = [*run.notices, *left_out_sentences(answers.left_out), *map(str, decision.refusals)]
         if args["limits"] is not None:
@@ -135,6 +155,8 @@ class ActionModule(GuardedAction):
             "hold": run.targets.hold,
             "divert": run.targets.divert,
             "fresh": list(run.fresh),
+            "foresee": [],
+            "first": "" if self._task.check_mode else found.first,
             "prepare": self._to_prepare(run, answers, results, task_vars, args),
             "steady": not run.change and _is_plan_of_all(answers.states, run.fleet.digest),
             "datastore": sources.datastore is not None,
@@ -198,6 +220,7 @@ class ActionModule(GuardedAction):
         """
         observed = answers.states
         states: dict[str, NodeState] = {}
+        policies: dict[str, str] = {}
         missing = []
         for host in observed:
             chosen = _generation(task_vars["hostvars"][host].get(args["restore"]))
@@ -208,6 +231,9 @@ class ActionModule(GuardedAction):
                     current = observed[host]
                     stored = _with_addresses_of(host, stored, current)
                     states[host] = attachment.with_blocks_in_use(stored, current, allocated)
+                    policy = chosen["state"].get("policy")
+                    if isinstance(policy, str):
+                        policies[host] = str.__str__(policy)
                     continue
             missing.append(host)
         if missing:
@@ -227,26 +253,35 @@ class ActionModule(GuardedAction):
         interrupted = impact.of_run(observed, birds, announced, states, answers.passwords, pools=pools)
         if args["limits"] is not None and args["limits"]["hosts_changed"] >= 0:
             interrupted = dataclasses.replace(interrupted, hosts=impact.changing(observed, states))
+        interrupted = dataclasses.replace(interrupted, lockouts=impact.lockouts(answers.denied))
         plans = sorted({state.plan for state in states.values()})
         approval = interrupted.digest(" ".join(plans))
-        allowed = self._approval(args)
-        refusal = allowed.refusal(interrupted, approval)
-        if refusal is not None and allowed.enforced:
-            raise refusal
-        if args["limits"] is not None:
-            shown_lines.show(interrupted.lines)
         restored = dataclasses.replace(
             self._restored(task_vars, states, hosts if whole else None),
             hold=interrupted.hold,
             divert=interrupted.divert,
             refused=answers.refused,
         )
+        if args["limits"] is not None and not args["foreseen"]:
+            to_foresee = sorted(host for host in policies if _is_another_plan(observed[host], states[host].plan))
+            if to_foresee:
+                return {"changed": False, "path": targets.save(restored, policies=policies), "foresee": to_foresee}
+        change = interrupted.hold or self._most_need_phases(observed, states)
+        check_lockouts(interrupted, change)
+        allowed = self._approval(args)
+        refusal = allowed.refusal(interrupted, approval)
+        if refusal is not None and allowed.enforced:
+            raise refusal
+        if args["limits"] is not None:
+            shown_lines.show(interrupted.lines)
         return {
             "changed": False,
-            "path": targets.save(restored),
+            "foresee": [],
+            "first": "" if self._task.check_mode else interrupted.first,
+            "path": targets.save(restored, policies=policies),
             "plan": plans[0] if len(plans) == 1 else "",
             "plans": plans,
-            "change": interrupted.hold or self._most_need_phases(observed, states),
+            "change": change,
             "hold": interrupted.hold,
             "divert": interrupted.divert,
             "fresh": sorted(host for host, state in observed.items() if state is None),
@@ -290,6 +325,22 @@ class ActionModule(GuardedAction):
                     encapsulations=pool_modes.modes_of_most(states.values()),
                 )
         return restored
+
+
+def _to_foresee(run: FleetRun, answers: observed_nodes.ObservedNodes) -> list[str]:
+    """Return the sorted hosts of the run that get another plan with policy of their own: it may deny SSH to them."""
+    if run.fleet.policy is None:
+        return []
+    protected = {endpoint.node for endpoint in run.fleet.policy.policy.host_endpoints}
+    return sorted(
+        host
+        for host, state in answers.states.items()
+        if host in protected and _is_another_plan(state, run.fleet.digest)
+    )
+
+
+def _is_another_plan(state: t.Optional[NodeState], plan: str) -> bool:
+    return state is None or state.plan != plan
 
 
 def _hosts(task_vars: t.Mapping[str, t.Any], needed: bool) -> list[Host]:

@@ -93,6 +93,10 @@ class ActionModule(StateAction):
                 request = dataclasses.replace(request, absent_nodes=absent)
             policy = targets.load_policy(own["fleet"], task_vars["inventory_hostname"]) if own["fleet"] else None
             args["state"] = self._content(state, policy)
+            if boolean(args.get("foresee", False)):
+                return self._execute_module(
+                    module_name="baremetal.host_routing.node", module_args=args, task_vars=task_vars
+                )
             if int(args.get("confirm_timeout") or 0) and self.current is not None:
                 request = dataclasses.replace(request, previous=self._previous(self.current, state))
             try:
@@ -201,10 +205,14 @@ class ActionModule(StateAction):
             result.update(failed=True, msg=before + problem)
 
     @staticmethod
-    def _content(state: NodeState, policy: t.Optional[dict[str, t.Any]]) -> dict[str, t.Any]:
-        """Return `NodeState.to_wire` of the state, with the node's `policy` if there is one and the state has any."""
+    def _content(state: NodeState, policy: t.Union[dict[str, t.Any], str, None]) -> dict[str, t.Any]:
+        """Return `NodeState.to_wire` of the state, with the node's `policy` if there is one and the state has any.
+
+        A text is the packed policy of a stored state, which the controller has read without it.
+        """
         content = state.to_wire()
-        return {**content, "policy": policy} if policy and state.policy is not None else content
+        has_any = state.policy is not None or isinstance(policy, str)
+        return {**content, "policy": policy} if policy and has_any else content
 
     @staticmethod
     def _previous(current: NodeState, state: NodeState) -> dict[str, t.Any]:
@@ -228,7 +236,7 @@ class ActionModule(StateAction):
             return {}
         return {"state": content, "bird_config": config}
 
-    def _step(self, phase: Phase, state: NodeState, policy: t.Optional[dict[str, t.Any]]) -> dict[str, t.Any]:
+    def _step(self, phase: Phase, state: NodeState, policy: t.Union[dict[str, t.Any], str, None]) -> dict[str, t.Any]:
         content = self._content(state, policy)
         config = bird_config.render(content["bird"]) if state.bird is not None else None
         return {"phase": str(phase), "state": content, "bird_config": config}

@@ -48,6 +48,11 @@ options:
         without a state, rules and bird.cfg are left out as well. What changes in what exists is always there.
     type: bool
     default: false
+  foresee:
+    description:
+      - Return nothing but RV(foreseen), and change nothing.
+    type: bool
+    default: false
   bird_config:
     description:
       - Content of bird.cfg. BIRD checks it before anything is changed. Without it BIRD is not touched.
@@ -239,6 +244,19 @@ cut:
   elements: str
   sample: ["a new connection like ssh from 10.10.1.1 to 10.10.1.11 port 22 would be cut by no-ssh#1 (ingress,
            HostEndpoint node1-eth0)"]
+foreseen:
+  description:
+    - SSH connections to this host that could not be opened again under the policy of the state, though the policy that
+      the host has allows them. At most five.
+  returned: with O(foresee), and then nothing else
+  type: list
+  elements: dict
+  contains:
+    session: {description: The connection., type: str, sample: ssh from 10.10.1.1 to 10.10.1.11 port 22}
+    by:
+      description: The rule or default that denies it.
+      type: str
+      sample: no-ssh#1 (ingress, HostEndpoint node1-eth0)
 unconfirmed:
   description: The change that waits for a confirmation, V("") if none does. Used by the action.
   returned: always

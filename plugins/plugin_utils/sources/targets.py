@@ -9,6 +9,7 @@ here and compiles its own state.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import pickle
@@ -22,17 +23,26 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.t
 from ..datastore.access import FleetDatastore
 
 _FILE, _POLICY, _DATASTORE, _SECRET = "targets", "policy", "datastore", "secret"
+_POLICIES = "policies"  # those of stored states
 _SECRET_BYTES = 16
 _WORKLOAD_NODES = "calico_nodes"  # the group of hosts that may have workloads
 
 
-def save(targets: Targets, datastore: t.Optional[FleetDatastore] = None) -> str:
+def save(
+    targets: Targets,
+    datastore: t.Optional[FleetDatastore] = None,
+    policies: t.Optional[t.Mapping[str, str]] = None,
+) -> str:
     """Store the targets, and the fleet's datastore if it has one, in a new folder on the controller. Return its path.
 
     It has mode 0700 and is removed when ansible-playbook ends. A fleet's policy is large and stored separately: the
-    states of `load` have only its settings. Raise OSError if it cannot be written.
+    states of `load` have only its settings. `policies` are those of stored states, packed, by node. Raise OSError if it
+    cannot be written.
     """
     folder = tempfile.mkdtemp(prefix="host_routing-", dir=constants.DEFAULT_LOCAL_TMP)
+    if policies:
+        with open(os.path.join(folder, _POLICIES), "wb") as stream:
+            pickle.dump(dict(policies), stream)
     if datastore is not None:
         with open(os.path.join(folder, _DATASTORE), "wb") as stream:
             pickle.dump(datastore, stream)
@@ -102,10 +112,13 @@ def names(folder: str) -> dict[str, str]:
         return {}
 
 
-def load_policy(folder: str, node: str) -> t.Optional[dict[str, t.Any]]:
-    """Return the policy of the node's state as PolicyWire sends it, None without one. Raise OSError if that fails."""
-    try:
-        with open(os.path.join(folder, _POLICY), "rb") as stream:
-            return t.cast(PolicyWire, pickle.load(stream)).of(node)
-    except FileNotFoundError:
-        return None
+def load_policy(folder: str, node: str) -> t.Union[dict[str, t.Any], str, None]:
+    """Return the policy of the node's state as PolicyWire sends it, the packed one of a stored state, None without one.
+
+    Raise OSError if it cannot be read.
+    """
+    with contextlib.suppress(FileNotFoundError), open(os.path.join(folder, _POLICY), "rb") as stream:
+        return t.cast(PolicyWire, pickle.load(stream)).of(node)
+    with contextlib.suppress(FileNotFoundError), open(os.path.join(folder, _POLICIES), "rb") as stream:
+        return t.cast("dict[str, str]", pickle.load(stream)).get(node)
+    return None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import subprocess
 import threading
 import time
@@ -185,28 +186,50 @@ def back(lab: BaseLab, seconds: float = CUT_OFF) -> None:
         time.sleep(1)
 
 
-def test_a_policy_that_denies_ssh_on_all_nodes(lab: BaseLab, fleet: Fleet, inventory: Inventory) -> None:
+def test_a_policy_that_denies_ssh_on_all_nodes_is_tried_on_one_after_approval(
+    lab: BaseLab, fleet: Fleet, inventory: Inventory
+) -> None:
+    """Without approval the run changes nothing. With it one node goes first, alone, and goes back; the run ends."""
     before = what_there_is(lab)
     inventory.write(NO_SSH)
     planned = fleet.site("--check", "--diff", inventory=inventory.path).check()
     assert planned.output.count("    a new connection would be cut by hosts#1 (ingress, HostEndpoint node") >= 4
+    refused = fleet.site(inventory=inventory.path)
+    words = " ".join(refused.output.split())
+    found = re.search(
+        r"plan (\w{12}) needs approval: it would deny new SSH connections to 4 hosts \(node1, node2, node3, node4\): "
+        r"hosts#1 \(ingress, HostEndpoint node1-all\) denies ssh from \S+ to \S+ port 22\. Look at it with --check "
+        r"--diff\. If it is what you want, run it with -e approve=\1: then node1 goes first, alone, and the others "
+        r"follow when a new connection has reached it\. Nothing was changed\.",
+        words,
+    )
+    assert refused.code != 0 and found, refused.output[-6000:]
+    assert found[0] in " ".join(planned.output.split())
+    assert all(entry["changed"] == 0 for entry in refused.recap().values()), refused.recap()
+    assert differences(before, what_there_is(lab)) == []
+    options = ("-e", f"calico_node_confirm_timeout={CONFIRM}", "-e", f"approve={found[1]}")
     with Reachability(lab) as seen:
-        run = fleet.site("-e", f"calico_node_confirm_timeout={CONFIRM}", inventory=inventory.path)
+        run = fleet.site(*options, inventory=inventory.path)
         back(lab)
         time.sleep(5)  # until Reachability has tried each node once more
     assert run.code != 0
     words = " ".join(run.output.split())
+    assert (
+        f"node1 could not be reached by a new connection within {CONFIRM} s of the change, and went back by itself"
+        " to what it had before. The plan said: a new connection like ssh from "
+    ) in words, run.output[-6000:]
+    assert "would be cut by hosts#1 (ingress, HostEndpoint node1-all)" in words
+    assert "node1 went first, because the plan denies SSH to hosts. No other host was changed." in words
+    assert {node: entry["changed"] for node, entry in run.recap().items()} == dict.fromkeys(NODES, 0) | {"node1": 1}
     for node in NODES:
-        went_back = (
-            f"{node} could not be reached by a new connection within {CONFIRM} s of the change, and went back by itself"
-            " to what it had before. The plan said: a new connection like ssh from "
-        )
-        assert went_back in words, run.output[-6000:]
-        assert f"would be cut by hosts#1 (ingress, HostEndpoint {node}-all)" in words
         assert until(functools.partial(lambda node: reachable(lab, node), node))
-        assert CONFIRM / 2 < seen.silent[node] <= CUT_OFF, seen.silent
         log = lab.exec(node, ["journalctl", "-t", "calico-node", "-o", "cat"]).stdout
-        assert "went back by itself at " in log and "would be cut by hosts#1 (ingress, HostEndpoint" in log
+        if node == "node1":
+            assert CONFIRM / 2 < seen.silent[node] <= CUT_OFF, seen.silent
+            assert "went back by itself at " in log and "would be cut by hosts#1 (ingress, HostEndpoint" in log
+        else:
+            assert seen.silent[node] < CONFIRM / 2, seen.silent
+            assert "went back by itself" not in log
     assert differences(before, what_there_is(lab)) == []
 
 
@@ -227,13 +250,15 @@ def test_nodes_go_back_whose_controller_dies_and_which_are_restarted(
 ) -> None:
     """Nodes revert a change after their controller dies, although they or their agents restart meanwhile.
 
-    The controller is killed two seconds after all nodes have the change. One node loses its power before its time is
-    over. The agent of a second one is killed, that of a third one restarted. All accept SSH again, and a run with the
-    earlier inventory finds or restores their earlier rules, routes and state.
+    The change is made without a plan of the fleet, which would be refused, so all nodes have it at once. The controller
+    is killed two seconds later. One node loses its power before its time is over. The agent of a second one is killed,
+    that of a third one restarted. All accept SSH again, and a run with the earlier inventory finds or restores their
+    earlier rules, routes and state.
     """
     before = what_there_is(lab)
     inventory.write(NO_SSH)
-    command = fleet.command("site.yml", "-e", f"calico_node_confirm_timeout={CONFIRM + 10}", inventory=inventory.path)
+    module = ["-m", "baremetal.host_routing.node", "-a", f"confirm_timeout={CONFIRM + 10}"]
+    command = ["ansible", "-i", inventory.path, ",".join(NODES), *module]
     waits = ["test", "-e", "/var/lib/calico/unconfirmed.json"]
     with run_to_kill(command, ROOT, fleet.environment) as killed:
         # The run prints less than a pipe holds before it is killed, so that it never waits for a reader.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ...base import terminal_text
 from ...base.typed_json import Unreadable
 from ...state.answers.left_out import LeftOut
 from ...state.errors import FleetError
@@ -18,6 +19,13 @@ from . import node_info, outcome
 _Answer = t.TypeVar("_Answer")
 
 
+class DeniedSession(t.NamedTuple):
+    """A session, such as `ssh from 10.10.1.1 to 10.10.1.11 port 22`, and the rule or default that denies it."""
+
+    session: str
+    by: str
+
+
 @dataclasses.dataclass(frozen=True)
 class ObservedNodes:
     """The answers of nodes, by host.
@@ -26,7 +34,8 @@ class ObservedNodes:
     `passwords` the names of the secrets whose value changes. `refused` are hosts that are left out, with the reason;
     the three before do not contain these. `claims` has the name of the node whose state a refused host has, for a host
     that has another node's. `addresses` has the IPv4 addresses that the hosts have, if they were asked for them.
-    `left_out` are the parts of answers that are not used.
+    `left_out` are the parts of answers that are not used. `denied` has the sessions that nodes say they would deny by
+    their states in this run, if they were asked.
     """
 
     states: dict[str, t.Optional[NodeState]] = dataclasses.field(default_factory=dict)
@@ -36,6 +45,7 @@ class ObservedNodes:
     claims: dict[str, str] = dataclasses.field(default_factory=dict)
     left_out: list[LeftOut] = dataclasses.field(default_factory=list)
     addresses: dict[str, frozenset[str]] = dataclasses.field(default_factory=dict)
+    denied: dict[str, tuple[DeniedSession, ...]] = dataclasses.field(default_factory=dict)
 
     def without(self, errors: t.Mapping[str, FleetError]) -> ObservedNodes:
         """Return these answers with more hosts in `refused`, by host; `claims` and `left_out` are the same."""
@@ -49,6 +59,7 @@ class ObservedNodes:
             journals=others(self.journals),
             passwords=others(self.passwords),
             addresses=others(self.addresses),
+            denied=others(self.denied),
             refused={**self.refused, **errors},
         )
 
@@ -75,6 +86,21 @@ def read(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> ObservedNodes:
             found.addresses[host] = node_info.held_addresses(answer)
             found.left_out.extend(left_out)
     return found
+
+
+def denied(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, tuple[DeniedSession, ...]]:
+    """Return the sessions that hosts say they would deny, from results that `results.FORESEEN` has read.
+
+    Hosts that would deny none, failed or were skipped are left out.
+    """
+    return {
+        host: tuple(
+            DeniedSession(terminal_text.line(entry["session"]), terminal_text.line(entry["by"]))
+            for entry in answer["foreseen"]
+        )
+        for host, answer in results.items()
+        if outcome.usable(answer) and answer.get("foreseen")
+    }
 
 
 def state(host: str, answer: t.Any) -> t.Optional[NodeState]:

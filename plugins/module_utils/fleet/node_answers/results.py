@@ -116,6 +116,9 @@ PLAN = open_table(
     },
 )
 
+#: The reader of answers of the module `node` with `foresee`.
+FORESEEN = open_table({"foreseen": items(open_table({"session": text(256), "by": _PLACE}), 16)})
+
 
 def any_phase(value: t.Any) -> t.Any:
     """Return the known fields of a result of `node`, `probe` or `soak`. Raise Unreadable if one is invalid."""

@@ -41,15 +41,16 @@ class Approval:
             "plan",
             needed,
             f"needs approval: {'; '.join(exceeded)}.{self._other}",
-            f"Look at it with --check --diff. If it is what you want, run it with -e approve={needed}. "
-            "Nothing was changed.",
+            f"Look at it with --check --diff. If it is what you want, run it with -e approve={needed}"
+            f"{_in_order(found)}. Nothing was changed.",
         )
 
     def too_far(self, run: FleetRun, found: Impact, needed: str, answers: ObservedNodes) -> dict[str, FleetError]:
         """Return an error for each of the few nodes without which the run stays in its limits (`witnesses.too_far`)."""
         if self.limits is None:
             return {}
-        nodes = witnesses.too_far(found, self.limits, run.reported_alone, answers.states)
+        alone = impact.with_lockouts(run.reported_alone, found.lockouts)
+        nodes = witnesses.too_far(found, self.limits, alone, answers.states)
         clauses = "; ".join(self.limits.exceeded(found))
         return {
             node: FleetError(
@@ -58,7 +59,7 @@ class Approval:
                 f"needs approval because of what {some(nodes)} alone "
                 f"{'says' if len(nodes) == 1 else 'say'}: {clauses}.{self._other}",
                 f"Look at it with --check --diff. If it is what you want, run it with "
-                f"-e approve={needed}. Nothing was changed on {node}.",
+                f"-e approve={needed}{_in_order(found)}. Nothing was changed on {node}.",
             )
             for node in nodes
         }
@@ -105,6 +106,9 @@ def decide(
             run = plan_run(hosts, documents, lockfile, answers, request)
             _check_renamed(run, answers, staying)
             found = _with_hosts(run, answers, approval.limits)
+            if approval.limits is not None:
+                found = dataclasses.replace(found, lockouts=impact.lockouts(answers.denied))
+                check_lockouts(found, run.change)
             decision = Decision(run, found, found.digest(run.fleet.digest), answers)
             alone = other_routing(run, answers) or cannot_take_part(run, answers)
         except FleetError:
@@ -125,6 +129,25 @@ def decide(
     if unapproved is not None and not approval.enforced:
         return dataclasses.replace(unapproved, refusals=tuple(refused[host] for host in sorted(refused)))
     return decision
+
+
+def check_lockouts(found: Impact, in_phases: bool) -> None:
+    """Raise FleetError if the run locks out nodes and goes through phases, in which all nodes change in step."""
+    if found.lockouts and in_phases:
+        raise FleetError(
+            "plan",
+            None,
+            f"would deny new SSH connections to {found.locked_out}, and changes all nodes in phases, so that none of "
+            "these can be tried first.",
+            "Change policy in a run of its own, before or after what needs phases. Nothing was changed.",
+        )
+
+
+def _in_order(found: Impact) -> str:
+    """Return the end of a sentence about a run with approval: which node goes first if it locks out several."""
+    if not found.lockouts:
+        return ""
+    return f": then {found.first} goes first, alone, and the others follow when a new connection has reached it"
 
 
 def _without_approval(decision: Decision, approval: Approval) -> Decision:

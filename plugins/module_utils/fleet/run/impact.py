@@ -19,6 +19,7 @@ from . import lost_routers
 from .lost_routers import Cut
 
 _NAMED = 3  # the most items that a text names; of the others it gives the number
+_HOSTS_NAMED = 10  # the most hosts that a text about lockouts names
 
 
 #: What tells sessions apart: `ends` and `sockets` of a Reset.
@@ -42,6 +43,19 @@ class Reset:
         return f"{self.ends[0]} with {self.ends[1]} {self.text}"
 
 
+class Lockout(t.NamedTuple):
+    """A node whose new policy denies SSH sessions: one of them, and what denies it."""
+
+    node: str
+    session: str
+    by: str
+
+    @property
+    def rule(self) -> str:
+        """What denies the session, without the place: `hosts#1` of `hosts#1 (ingress, HostEndpoint node1-all)`."""
+        return self.by.rpartition(" (")[0] or self.by
+
+
 @dataclasses.dataclass(frozen=True)
 class Impact:
     """The interruptions that a run would cause in the fleet.
@@ -51,7 +65,8 @@ class Impact:
     With `hold` the change has phases in which backup routes carry the traffic that nodes of the fleet send. Traffic
     from routers outside the fleet depends on their sessions alone. With `divert` packets take backup routes into
     tunnels before sessions change. `moved` are the nodes that get another address, as in `witnesses.FleetChange`. `cut`
-    are the paths between subnets for which no router will have a route.
+    are the paths between subnets for which no router will have a route. `lockouts` are the nodes to which SSH would be
+    denied by a policy that is new, sorted by name.
     """
 
     resets: tuple[Reset, ...] = ()
@@ -61,21 +76,23 @@ class Impact:
     divert: bool = False
     moved: tuple[str, ...] = ()
     cut: tuple[Cut, ...] = ()
+    lockouts: tuple[Lockout, ...] = ()
 
     def without(self, other: Impact) -> Impact:
-        """Return this impact without the entries of `resets`, `withdrawn` and `cut` that `other` has."""
+        """Return this impact without the entries of `resets`, `withdrawn`, `cut` and `lockouts` that `other` has."""
         resets, withdrawn, cut = frozenset(other.resets), frozenset(other.withdrawn), frozenset(other.cut)
         return dataclasses.replace(
             self,
             resets=tuple(reset for reset in self.resets if reset not in resets),
             withdrawn=tuple(cidr for cidr in self.withdrawn if cidr not in withdrawn),
             cut=tuple(one for one in self.cut if one not in cut),
+            lockouts=tuple(one for one in self.lockouts if one not in other.lockouts),
         )
 
     @property
     def entries(self) -> int:
-        """The number of interrupted sessions, withdrawn routes and nodes whose paths are cut."""
-        return len(self.resets) + len(self.withdrawn) + len(self.cut)
+        """The number of interrupted sessions, withdrawn routes, nodes whose paths are cut, and nodes locked out."""
+        return len(self.resets) + len(self.withdrawn) + len(self.cut) + len(self.lockouts)
 
     @property
     def bare(self) -> tuple[Reset, ...]:
@@ -90,6 +107,8 @@ class Impact:
         content = [plan, [(str(reset), reset.sockets) for reset in self.resets], self.withdrawn, self.hosts]
         if self.cut:
             content.append([(one.pool, str(one)) for one in self.cut])
+        if self.lockouts:  # Sessions come and go, and an approval stays valid.
+            content.append([(one.node, one.rule) for one in self.lockouts])
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]
 
     @property
@@ -104,8 +123,26 @@ class Impact:
         return f"between subnets in pool{'s'[: len(pools) > 1]} {_some(pools)} ({_some(self.cut)})"
 
     @property
+    def first(self) -> str:
+        """The node of `lockouts` to change first, alone; "" if there are none."""
+        return self.lockouts[0].node if self.lockouts else ""
+
+    @property
+    def locked_out(self) -> str:
+        """The nodes of `lockouts` and what denies them: `node1: hosts#1 (ingress, ...) denies ssh from ... port 22`.
+
+        Of several nodes it has their number, the names of ten, and an example of each of three rules.
+        """
+        nodes = [one.node for one in self.lockouts]
+        where = nodes[0] if len(nodes) == 1 else f"{len(nodes)} hosts ({_some(nodes, _HOSTS_NAMED)})"
+        examples: dict[str, str] = {}
+        for one in self.lockouts:
+            examples.setdefault(one.rule, f"{one.by} denies {one.session}")
+        return f"{where}: {_some([*examples.values()])}"
+
+    @property
     def lines(self) -> list[str]:
-        """Up to five lines: new addresses, sessions, those with routers outside, withdrawn routes, and cut paths."""
+        """Up to six lines: new addresses, sessions, those with routers outside, routes, cut paths, and lockouts."""
         found = [f"addresses {_some(self.moved)}"] if self.moved else []
         if self.resets:
             reasons: dict[str, int] = {}
@@ -123,6 +160,8 @@ class Impact:
             found.append(f"routes    {len(self.withdrawn)} withdrawn: {_some(self.withdrawn)}")
         if self.cut:
             found.append(f"paths     {self.cut_paths} cut {self.cut_where} · no router learns these nodes' blocks")
+        if self.lockouts:
+            found.append(f"lockout   SSH to {self.locked_out}")
         return found
 
 
@@ -130,7 +169,7 @@ class Impact:
 class ImpactLimits:
     """The largest impact that a run may have without confirmation. A negative number means no limit.
 
-    Cut paths have no limit of their own: they always need confirmation.
+    Cut paths and lockouts have no limit of their own: they always need confirmation.
 
     `session_resets` limits all sessions, `external_resets` those with routers outside the fleet. `hosts_changed`
     limits the hosts whose state changes, `routes_withdrawn` the blocks that are withdrawn.
@@ -148,6 +187,7 @@ class ImpactLimits:
             (impact.bare, self.external_resets),
             (impact.withdrawn, self.routes_withdrawn),
             (impact.cut, 0),
+            (impact.lockouts, 0),
         )
         return sum(max(0, len(items) - limit) for items, limit in counts if limit >= 0)
 
@@ -177,6 +217,8 @@ class ImpactLimits:
                 f"it would cut {impact.cut_paths} {paths} {impact.cut_where}, because no router outside the fleet "
                 "learns the blocks of these nodes any more"
             )
+        if impact.lockouts:
+            found.append(f"it would deny new SSH connections to {impact.locked_out}")
         return found
 
 
@@ -219,6 +261,20 @@ def of_run(
         divert=hold and divert,
         cut=lost_routers.cuts(before, after, pools or {}),
     )
+
+
+def lockouts(denied: t.Mapping[str, t.Sequence[tuple[str, str]]]) -> tuple[Lockout, ...]:
+    """Return the lockouts of an impact from the (session, rule) pairs that nodes say they would deny, by node."""
+    return tuple(Lockout(node, *found[0]) for node, found in sorted(denied.items()) if found)
+
+
+def with_lockouts(alone: t.Mapping[str, Impact], found: t.Iterable[Lockout]) -> dict[str, Impact]:
+    """Return the parts in `alone`, the result of `reported_alone`, each with the lockout that its node tells of."""
+    more = {one.node: one for one in found}
+    return {
+        node: dataclasses.replace(alone.get(node, Impact()), lockouts=(more[node],) if node in more else ())
+        for node in sorted({*alone, *more})
+    }
 
 
 def reported_alone(
@@ -311,7 +367,7 @@ def _written(state: NodeState) -> NodeState:
     return dataclasses.replace(state, plan="", nodes=(), bird_routes=(), policy=None, ipam=ipam)
 
 
-def _some(items: t.Sequence[t.Any]) -> str:
-    shown = [str(item) for item in items[:_NAMED]]
-    more = len(items) - _NAMED
+def _some(items: t.Sequence[t.Any], most: int = _NAMED) -> str:
+    shown = [str(item) for item in items[:most]]
+    more = len(items) - most
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "")

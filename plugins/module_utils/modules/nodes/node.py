@@ -219,6 +219,11 @@ def run(module: ModuleCall) -> t.NoReturn:
     found: t.Optional[dict[str, t.Any]] = None
     try:
         request = NodeRequest.unpack(module.params["request"])
+        if module.params["foresee"]:
+            from ...node.change import lockout_check  # few runs need it, and it loads what evaluates policy
+
+            foreseen = lockout_check.newly_denied(here, target_of(module.params).state)
+            module.exit_json(changed=False, foreseen=[one._asdict() for one in foreseen])
         if module.check_mode:
             steps = phases_of(here, request)
         result = apply.bring_to(

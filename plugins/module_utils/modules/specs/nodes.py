@@ -89,6 +89,7 @@ SPECS: t.Mapping[str, ModuleSpec] = {
             "look": {"type": "bool", "default": False},
             "sample": {"type": "int", "default": 0},
             "whole_files": {"type": "bool", "default": False},
+            "foresee": {"type": "bool", "default": False},
         },
         required_together=[("pool", "mode")],
     ),

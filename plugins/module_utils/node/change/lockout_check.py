@@ -17,8 +17,14 @@ from ...policy.explain.evaluator import DENIED
 from ...policy.explain.explanation import decided_by
 from ...policy.model import HOST_ENDPOINT, PROTOCOL_NUMBERS, Endpoint, Flow
 from ...state.node_state import NodeState
+from .. import desired
 from ..host.ssh_session import SshSession
+from ..store.store import Store
+from ..store.unconfirmed import UnconfirmedStore
 from . import kernel_paths
+
+if t.TYPE_CHECKING:
+    from ..machine import Machine
 
 _KIND = "session"
 _MOST = 5  # the most problems that are reported one by one; all further ones are one problem
@@ -39,12 +45,38 @@ def cut(
     list is empty if `state` has no policy, or no HostEndpoint of this node. Sessions to an address that the host does
     not have are skipped. Raise KernelError.
     """
+    changes = [
+        Change(_KIND, "!", one.session, None, None, f"a new connection would be cut by {one.by}")
+        for one in denied(kernel, state, sessions, others, live)
+    ]
+    if len(changes) <= _MOST:
+        return changes
+    words = f"new connections like {len(changes) - _MOST} more would be cut, the first of them"
+    note = changes[_MOST].note.replace("a new connection would be cut", words, 1)
+    return [*changes[:_MOST], Change(_KIND, "!", "more sessions", None, None, note)]
+
+
+class Denied(t.NamedTuple):
+    """A session that policy denies: `ssh from 10.10.1.1 to 10.10.1.11 port 22`, and what denies it, as `decided_by`."""
+
+    session: str
+    by: str
+
+
+def denied(
+    kernel: Kernel,
+    state: NodeState,
+    sessions: t.Sequence[SshSession],
+    others: t.Iterable[Endpoint] = (),
+    live: t.Collection[str] = (),
+) -> list[Denied]:
+    """Return one entry for each client and server of `sessions` that `cut` would report, however many they are."""
     policy = state.policy
     if policy is None or not any(_governs(one, state.node) for one in policy.endpoints):
         return []
     host = kernel_paths.kernel_host(kernel, state.node)
     paths = kernel_paths.paths(host, state, policy, others, live)
-    found: dict[tuple[str, str], Change] = {}
+    found: dict[tuple[str, str], Denied] = {}
     for session in sessions:
         if session.server not in host.addresses:  # This host has no such address: the session ends elsewhere.
             continue
@@ -52,14 +84,31 @@ def cut(
         answer = paths.of(flow)
         if answer.action == DENIED:
             subject = f"ssh from {session.client} to {session.server} port {session.server_port}"
-            note = f"a new connection would be cut by {decided_by(answer.stages[-1])}"
-            found.setdefault((session.client, session.server), Change(_KIND, "!", subject, None, None, note))
-    changes = list(found.values())
-    if len(changes) <= _MOST:
-        return changes
-    words = f"new connections like {len(changes) - _MOST} more would be cut, the first of them"
-    note = changes[_MOST].note.replace("a new connection would be cut", words, 1)
-    return [*changes[:_MOST], Change(_KIND, "!", "more sessions", None, None, note)]
+            found.setdefault((session.client, session.server), Denied(subject, decided_by(answer.stages[-1])))
+    return list(found.values())
+
+
+def newly_denied(machine: Machine, state: NodeState) -> list[Denied]:
+    """Return at most five sessions of this host that the policy of `state` denies and the present one does not.
+
+    The present policy is that of the stored state, or of the one before a change that waits for its confirmation.
+    Without a stored state the result is all that `state` denies. Workloads that an agent attached are read from the
+    disk, and so are other nodes' endpoints. Raise KernelError, or StoreError if a state cannot be read.
+    """
+
+    def by(found: NodeState) -> list[Denied]:
+        others = desired.others(machine, found)
+        present = desired.with_attached(machine, found)
+        return denied(machine.kernel, present, sessions, others.endpoints(), others.live)
+
+    sessions = machine.sessions()
+    new = by(state) if sessions else []
+    if not new:
+        return []
+    pending = UnconfirmedStore(machine.store).load()
+    stored = pending.previous if pending is not None else Store(machine.store).load()
+    before = {one.session for one in by(stored.state)} if stored is not None else set()
+    return [one for one in new if one.session not in before][:_MOST]
 
 
 def _governs(endpoint: Endpoint, node: str) -> bool:

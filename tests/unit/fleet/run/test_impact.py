@@ -437,3 +437,20 @@ def test_backup_routes_of_a_node_tell_of_a_change() -> None:
     for state, needed in ((bare, False), (with_bird, False), (held, True)):
         found = witnesses.fleet_change({"node1": state}, with_bird.pools, with_bird.underlay_mtu, {})
         assert found.needed is needed
+
+
+def test_lockouts_name_ten_hosts_and_an_example_of_each_rule() -> None:
+    denied = {}
+    for n in range(1, 13):
+        rule = f"hosts#{n % 2} (ingress, HostEndpoint node{n:02})"
+        denied[f"node{n:02}"] = [(f"ssh from 10.0.0.9 to 10.0.0.{n} port 22", rule)]
+    found = Impact(lockouts=impact.lockouts({**denied, "node20": ()}))
+    names = ", ".join(f"node{n:02}" for n in range(1, 11))
+    assert found.lines == [
+        f"lockout   SSH to 12 hosts ({names} and 2 more): hosts#1 (ingress, HostEndpoint node01) denies ssh from "
+        "10.0.0.9 to 10.0.0.1 port 22, hosts#0 (ingress, HostEndpoint node02) denies ssh from 10.0.0.9 to "
+        "10.0.0.2 port 22"
+    ]
+    assert (found.first, found.entries, ImpactLimits().excess(found)) == ("node01", 12, 12)
+    assert found.without(Impact(lockouts=found.lockouts[:5])).first == "node06"
+    assert found.digest("p") != Impact().digest("p") != ""

@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.node_info import Journal
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.observed_nodes import (
+    DeniedSession,
     ObservedNodes,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.decision import (
@@ -282,3 +283,75 @@ def test_one_node_that_says_that_it_had_a_router_does_not_stop_the_run() -> None
     lying = ObservedNodes({**answers.states, "node1": others.states["node1"]})
     decision = decide(inventory(), [], lockfile, lying, RunRequest(), Approval(ImpactLimits()))
     assert list(decision.answers.refused) == ["node1"] and decision.found.cut == ()
+
+
+def denied(*nodes: str, by: str = "hosts#1") -> dict[str, tuple[DeniedSession, ...]]:
+    return {
+        node: (
+            DeniedSession(
+                f"ssh from 10.10.9.9 to {LAB[node][:-3]} port 22", f"{by} (ingress, HostEndpoint {node}-all)"
+            ),
+            DeniedSession(
+                f"ssh from 10.10.9.8 to {LAB[node][:-3]} port 22", f"{by} (ingress, HostEndpoint {node}-all)"
+            ),
+        )
+        for node in nodes
+    }
+
+
+def test_a_run_that_denies_ssh_to_hosts_needs_approval_and_tries_one_first() -> None:
+    """The refusal names hosts, what denies SSH, and the approval, which stays valid when sessions come and go."""
+    hosts = fleets.hosts(pool("ipip"), workloads=[])
+    lockfile, answers = after(plan_run(hosts, [], NONE, FRESH, RunRequest()))
+    asked = dataclasses.replace(answers, denied=denied(*sorted(LAB, reverse=True)))
+
+    def decided(told: ObservedNodes, given: str = "", enforced: bool = True) -> t.Any:
+        return decide(hosts, [], lockfile, told, RunRequest(), Approval(ImpactLimits(), given, enforced))
+
+    with pytest.raises(FleetError) as caught:
+        decided(asked)
+    checked = decided(asked, enforced=False)
+    expected = (
+        f"plan {checked.approval} needs approval: it would deny new SSH connections to 4 hosts (node1, node2, node3, "
+        "node4): hosts#1 (ingress, HostEndpoint node1-all) denies ssh from 10.10.9.9 to 10.10.1.11 port 22. Look at it "
+        f"with --check --diff. If it is what you want, run it with -e approve={checked.approval}: then node1 goes "
+        "first, alone, and the others follow when a new connection has reached it. Nothing was changed."
+    )
+    assert [str(one) for one in checked.refusals] == [str(caught.value)] == [expected]
+    fewer = dataclasses.replace(answers, denied={node: found[1:] for node, found in asked.denied.items()})
+    assert decided(fewer, checked.approval).found.first == "node1"
+    with pytest.raises(FleetError, match=f"What was approved, {checked.approval}, is another plan"):
+        decided(dataclasses.replace(answers, denied=denied(*LAB, by="others#2")), checked.approval)
+    assert decided(answers).found.first == "" != checked.approval != decided(answers).approval
+    # A return to earlier states has no limits.
+    assert decide(hosts, [], lockfile, asked, RunRequest(), Approval()).found.lockouts == ()
+
+
+def test_a_host_that_alone_would_deny_ssh_is_left_out() -> None:
+    hosts = fleets.hosts(pool("ipip"), workloads=[])
+    lockfile, answers = after(plan_run(hosts, [], NONE, FRESH, RunRequest()))
+    asked = dataclasses.replace(answers, denied=denied("node3"))
+    approval = decide(hosts, [], lockfile, asked, RunRequest(), Approval(ImpactLimits(), enforced=False)).approval
+    decision = decide(hosts, [], lockfile, asked, RunRequest(), Approval(ImpactLimits()))
+    assert {node: str(error) for node, error in decision.answers.refused.items()} == {
+        "node3": f"plan {approval} needs approval because of what node3 alone says: it would deny new SSH connections "
+        "to node3: hosts#1 (ingress, HostEndpoint node3-all) denies ssh from 10.10.9.9 to 10.10.2.13 port 22. Look at "
+        f"it with --check --diff. If it is what you want, run it with -e approve={approval}: then node3 goes first, "
+        "alone, and the others follow when a new connection has reached it. Nothing was changed on node3."
+    }
+    assert decision.found.lockouts == ()
+
+
+def test_no_host_is_tried_first_in_phases() -> None:
+    """A run in phases changes all nodes in step, so it is refused with the approval, too."""
+    hosts = fleets.hosts(pool("vxlan"), workloads=[])
+    lockfile, answers = after(plan_run(fleets.hosts(pool("ipip"), workloads=[]), [], NONE, FRESH, RunRequest()))
+    asked = dataclasses.replace(answers, denied=denied(*LAB))
+    with pytest.raises(FleetError) as caught:
+        decide(hosts, [], lockfile, asked, RunRequest(), Approval(ImpactLimits()))
+    assert str(caught.value) == (
+        "plan would deny new SSH connections to 4 hosts (node1, node2, node3, node4): hosts#1 (ingress, HostEndpoint "
+        "node1-all) denies ssh from 10.10.9.9 to 10.10.1.11 port 22, and changes all nodes in phases, so that none of "
+        "these can be tried first. Change policy in a run of its own, before or after what needs phases. Nothing was "
+        "changed."
+    )

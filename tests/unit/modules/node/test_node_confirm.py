@@ -538,3 +538,36 @@ def test_what_is_returned_to_keeps_its_address_while_that_stays(settled):
     change(settled, state(2, plan="b"), previous={"state": other.to_dict(), "bird_config": "router id 10.10.1.77;\n"})
     wait(settled, "1st")
     assert as_it_is(settled) == before
+
+
+def foresee(host, made):
+    before = as_it_is(host)
+    answer = host.run(node, check=True, state=made.to_dict(), foresee=True)
+    assert as_it_is(host) == before
+    return answer
+
+
+def test_a_lockout_is_foreseen_once(settled):
+    """A session is named that the new policy denies, unless the policy in force denies it as well."""
+    settled.sessions = (SSH, ANOTHER, SSH._replace(client="10.10.1.2"))
+    by = "no-ssh#1 (ingress, HostEndpoint node1-eth0)"
+    lockout = [{"session": f"ssh from 10.10.1.{last} to 10.10.1.11 port 22", "by": by} for last in (1, 2)]
+    assert foresee(settled, state(2, plan="b")) == {"changed": False, "foreseen": []}
+    assert foresee(settled, locked_out()) == {"changed": False, "foreseen": lockout}
+    change(settled, locked_out())
+    assert foresee(settled, locked_out())["foreseen"] == lockout, "the change may still be reverted"
+    confirm(settled, "1st")
+    settled.sessions = (SSH,)
+    assert foresee(settled, locked_out())["foreseen"] == []
+    assert foresee(settled, locked_out("c"))["foreseen"] == []
+
+
+def test_a_host_without_a_state_foresees_a_lockout(host):
+    assert len(host.run(node, check=True, state=locked_out().to_dict(), foresee=True)["foreseen"]) == 1
+    host.sessions = ()
+    assert host.run(node, check=True, state=locked_out().to_dict(), foresee=True)["foreseen"] == []
+
+
+def test_at_most_five_sessions_are_foreseen(settled):
+    settled.sessions = tuple(SSH._replace(client=f"10.10.1.{number}") for number in range(1, 8))
+    assert len(foresee(settled, locked_out())["foreseen"]) == 5

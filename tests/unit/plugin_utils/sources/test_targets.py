@@ -42,6 +42,12 @@ def test_without_policy_nothing_is_kept_of_it() -> None:
     assert targets.load(folder).state("node1") == states(build())["node1"]
 
 
+def test_stored_states_keep_their_policies() -> None:
+    """A packed policy is returned for its node, and a node without one has none."""
+    folder = targets.save(Targets(states=states(build())), policies={"node1": "packed"})
+    assert targets.load_policy(folder, "node1") == "packed" and targets.load_policy(folder, "node2") is None
+
+
 def test_each_run_has_a_secret_and_a_sample_of_its_own() -> None:
     """All tasks of a run read one secret of 16 bytes and one turn; another run has others."""
     folders = [targets.save(Targets(build())) for dummy in range(2)]
