@@ -32,6 +32,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "another_node_probes": "Probes of paths between other nodes",
         "another_node_fuzz": "Reports with random errors",
         "another_node_answers": "Facts and other results that Ansible reads",
+        "another_node_cluster": "Answers to playbooks of etcd, to a rollback and to commit-confirm",
         "another_node_terminal": "The operator's terminal",
         "another_node_bgp": "Routes that it announces by BGP",
         "another_node_text": "Texts that reach ipset, iptables, BIRD and systemd",

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from . import seen_hosts
 from .cluster_members import EtcdHost, steps_to_move
 from .seen_hosts import ListedMember, SeenHost
 
@@ -87,7 +88,7 @@ def plan(hosts: t.Sequence[SeenHost], request: ClusterRequest = ClusterRequest()
             raise PlanRefused(
                 f"The cluster refuses the password of the user root. {_SECRETS_REMEDY} {_state_after(request)}"
             )
-    change = _Change(hosts, answering, futures, request)
+    change = _Change(hosts, answering, futures, request, seen_hosts.agreed(answering))
     return change.of_all(request.only) if request.only else change.planned()
 
 
@@ -202,14 +203,29 @@ class _Change:
         answering: t.Sequence[SeenHost],
         futures: t.Mapping[str, str],
         request: ClusterRequest,
+        agreed: t.Sequence[SeenHost],
     ) -> None:
+        """Make the change of `hosts`. Those in `answering` answer, and those in `agreed` list the same members.
+
+        Raise PlanRefused if those are not more than half of the hosts that answer, and members may come or go.
+        """
         self._hosts, self._answering, self._futures, self._request = hosts, answering, futures, request
-        self._listed = answering[0].members
+        others = [seen.name for seen in answering if seen not in agreed]
+        if not request.only and len(agreed) * 2 <= len(answering):
+            names = " and ".join(seen.name for seen in answering)
+            raise PlanRefused(
+                f"{names} list different members, and no list is that of most. Run the playbook again. If that does "
+                f"not help, look at these hosts. {_state_after(request)}"
+            )
+        self._listed = agreed[0].members
         self._members = list(self._listed)
         self._via = [seen.name for seen in answering if not self._is_learner(seen)]
         self._version = min(minor(seen.version) for seen in answering)
         self._steps: list[Step] = []
-        self._notices: list[str] = []
+        self._notices = [
+            f"{name} lists other members than most hosts do. Its list is left out: look at that host."
+            for name in others
+        ]
 
     def planned(self) -> ClusterPlan:
         """Return the steps in an order that never loses the quorum. Raise PlanRefused."""
@@ -240,7 +256,8 @@ class _Change:
                 f"playbooks/etcd.yml first. {_UNCHANGED}"
             )
         text = {RESTART: "restart", DEFRAGMENT: "defragment its database"}[kind]
-        return ClusterPlan(tuple(Step(kind, seen.name, text) for seen in self._leader_last(self._hosts)))
+        steps = tuple(Step(kind, seen.name, text) for seen in self._leader_last(self._hosts))
+        return ClusterPlan(steps, tuple(self._notices))
 
     def _of_revocation(self) -> ClusterPlan:
         """Return the restart and the defragmentation of each member that answers, and the end of NOSPACE."""
@@ -250,7 +267,8 @@ class _Change:
         if any(alarm.kind == "NOSPACE" for seen in self._answering for alarm in seen.alarms):
             self._steps.append(Step(DISARM, self._any(), "end the alarms"))
         left_out = [seen for seen in self._hosts if not seen.answers]
-        return ClusterPlan(tuple(self._steps), tuple(map(_left_out, left_out)), tuple(seen.name for seen in left_out))
+        notices = (*self._notices, *map(_left_out, left_out))
+        return ClusterPlan(tuple(self._steps), notices, tuple(seen.name for seen in left_out))
 
     def _alarms(self) -> None:
         names = {one.identity: one.name for one in self._members}

@@ -134,6 +134,17 @@ def read(host: EtcdHost, answer: t.Any) -> SeenHost:
     )
 
 
+def agreed(hosts: t.Sequence[SeenHost]) -> list[SeenHost]:
+    """Return those of `hosts` that list the same members as most others; of lists that are equally frequent, the first.
+
+    Only identities and addresses are compared. Whether a member answers is each host's own view, and a name is missing
+    until the member has joined.
+    """
+    lists = [frozenset((one.identity, frozenset(one.peer_urls)) for one in seen.members) for seen in hosts]
+    most = max(lists, key=lists.count, default=None)
+    return [seen for seen, listed in zip(hosts, lists) if listed == most]
+
+
 def of_run(host: EtcdHost, answer: t.Any) -> SeenHost:
     """Return what a host answered to a task. One that did not, or whose answer cannot be read, has the reason."""
     if not isinstance(answer, t.Mapping):

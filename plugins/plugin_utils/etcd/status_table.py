@@ -9,6 +9,7 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import tables
 
+from . import seen_hosts
 from .membership import minor, shown_minor
 from .seen_hosts import SeenHost
 
@@ -52,7 +53,13 @@ def problems(hosts: t.Sequence[SeenHost], days: t.Mapping[str, int]) -> list[str
         name = names.get(alarm.member, alarm.member)
         found.append(f"{name}: alarm {alarm.kind}. Run playbooks/etcd.yml -e clear_alarms=true.")
     urls = {seen.host.peer_url for seen in hosts}
-    for one in answering[0].members:
+    same = seen_hosts.agreed(answering)
+    found += [
+        f"{seen.name}: lists other members than {same[0].name}. If that stays so, look at both hosts."
+        for seen in answering
+        if seen not in same
+    ]
+    for one in same[0].members:
         if not urls & set(one.peer_urls):
             found.append(
                 f"{one.name or one.identity}: is a member, and not in group calico_etcd. Run playbooks/etcd.yml, which "
