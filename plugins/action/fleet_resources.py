@@ -24,7 +24,7 @@ class ActionModule(AnswerAction):
         ipam = inventory_resources.ipam(fleet)
         agents = [node.name for node in fleet.nodes.values() if node.workload_node]
         cooldown = role_variables.number_of("calico_node_agent_address_cooldown", agents, task_vars)
-        resources = inventory_resources.resources(fleet)
+        resources = inventory_resources.resources(fleet, found.sources)
         document = {
             "as_number": fleet.settings.as_number,
             "resources": resources,

@@ -3,20 +3,23 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The fields of a BGPPeer beyond Calico v3, written beside Calico's in an inventory's lists of peers.
 
-A document that Calico must read as well cannot have them. Reading a field raises Refused for an invalid value.
+A document that Calico must read as well has them as annotations, such as `baremetal.host-routing/holdTime: 90s`. The
+annotation of a field that is no text has its value in JSON. Reading a field raises Refused for an invalid value.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import re
 import typing as t
 
 from ..base.addresses import parse_cidr_or_address
+from ..base.document_limits import read_json
 from ..resources.durations import parse_duration
 from ..resources.errors import Refused
-from ..resources.fields import Fields, Integer, field, read_fields, types_of
+from ..resources.fields import Fields, Integer, field, read_fields, types_of, write_fields
 from .bird_state import Bfd
 
 #: The least and greatest hold time in seconds. RFC 4271, section 4.2: a hold time has two octets, and is at least 3
@@ -135,6 +138,8 @@ class PeerExtensions:
 
 
 NAMES = tuple(types_of(PeerExtensions))
+#: The beginning of the names of annotations that stand for these fields.
+ANNOTATION = "baremetal.host-routing/"
 
 
 def split(entry: t.Mapping[str, t.Any]) -> tuple[dict[str, t.Any], PeerExtensions]:
@@ -149,6 +154,58 @@ def split(entry: t.Mapping[str, t.Any]) -> tuple[dict[str, t.Any], PeerExtension
         return {**entry, "spec": theirs}, read_fields(PeerExtensions, ours)
     theirs, ours = _divide(entry)
     return theirs, read_fields(PeerExtensions, ours)
+
+
+def as_annotations(extensions: PeerExtensions) -> dict[str, str]:
+    """Return the annotations of a document for a peer with these extensions."""
+    return {
+        f"{ANNOTATION}{name}": value if isinstance(value, str) else json.dumps(value)
+        for name, value in write_fields(extensions).items()
+    }
+
+
+def without_annotations(document: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return a BGPPeer's document with the fields that its annotations stand for, in place of these.
+
+    Raise Refused, with the path, for a field that an annotation cannot stand for, and for one that is no annotation,
+    because Calico would refuse it.
+    """
+    metadata, spec = document.get("metadata"), document.get("spec")
+    own = _divide(spec)[1] if isinstance(spec, t.Mapping) else {}
+    for name in own:
+        remedy = f"Write it as the annotation {ANNOTATION}{name}, with a text or JSON in quotes."
+        raise Refused(None, "is not a field of Calico's.", remedy, f"spec.{name}")
+    given = metadata.get("annotations") if isinstance(metadata, t.Mapping) else None
+    found: dict[str, t.Any] = {}
+    for name, text in given.items() if isinstance(given, t.Mapping) else ():
+        if isinstance(name, str) and name.startswith(ANNOTATION):
+            found[name] = _annotated(name, text)
+    if not found or not isinstance(given, t.Mapping) or not isinstance(metadata, t.Mapping):
+        return dict(document)
+    rest = {name: text for name, text in given.items() if name not in found}
+    fields = {name[len(ANNOTATION) :]: value for name, value in found.items()}
+    return {
+        **document,
+        "metadata": {**metadata, "annotations": rest},
+        "spec": {**spec, **fields} if isinstance(spec, t.Mapping) else spec,
+    }
+
+
+def _annotated(name: str, text: t.Any) -> t.Any:
+    """Return the value of the field that an annotation stands for. Raise Refused, with the path, if it is none."""
+    path = "metadata.annotations"
+    known = types_of(PeerExtensions).get(name[len(ANNOTATION) :])
+    if known is None or not isinstance(text, str):
+        names = ", ".join(f"{ANNOTATION}{one}" for one in NAMES)
+        raise Refused(name, "does not stand for a field of a BGPPeer.", f"There are {names}, with texts.", path)
+    try:
+        value = text if isinstance(known, (Seconds, SourceAddress)) else read_json(text)
+        known.read(value)
+    except (ValueError, RecursionError):
+        raise Refused(f"{name}: {text}", "is not JSON.", 'Write for example "true" or "1179".', path) from None
+    except Refused as refused:
+        raise Refused(f"{name}: {text}", refused.rule, refused.remedy, path) from None
+    return value
 
 
 def _divide(fields: t.Mapping[str, t.Any]) -> tuple[dict[str, t.Any], dict[str, t.Any]]:

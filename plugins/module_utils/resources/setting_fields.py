@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ..base.release import API_VERSION
 from .durations import parse_duration
 from .errors import Refused
 from .fields import Document
@@ -119,6 +120,16 @@ FIELDS: tuple[SettingField, ...] = (
 def fields_of(kind: str, of_node: bool) -> tuple[SettingField, ...]:
     """Return the fields of a kind that have variables, those of nodes or those of the fleet."""
     return tuple(one for one in FIELDS if (one.kind, one.of_node) == (kind, of_node))
+
+
+def document_of(kind: str, name: str, values: t.Mapping[str, t.Any], of_node: bool = False) -> Document:
+    """Return the document of settings that has the values of variables, by name; a None counts as missing."""
+    document: Document = {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": {}}
+    for field in fields_of(kind, of_node):
+        value = values.get(field.variable)
+        if value is not None:
+            set_value(document, field.path, field.to_field(value))
+    return document
 
 
 def value_at(document: t.Any, path: str) -> t.Any:

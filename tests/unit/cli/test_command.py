@@ -306,7 +306,7 @@ def test_verbs_of_the_inventory(node: Node, line: str, verb: str, kinds: list[st
 
 def test_verbs_of_the_inventory_without_a_kind_name_all_variables(node: Node) -> None:
     status, out, err = node.run("create")
-    assert (status, out, err.count("\n")) == (1, "", 17)
+    assert (status, out, err.count("\n")) == (1, "", 19)
     assert err.startswith(REFUSED.format("create") + places("Node", "IPPool", "BGPPeer", width=25))
 
 

@@ -28,7 +28,7 @@ from .policy_kinds import POLICY_KINDS
 if t.TYPE_CHECKING:
     from ...bgp.bird_state import BirdPeer, Communities
     from ...bgp.filter_rules import FilterFunction
-    from ...policy.model import Endpoint
+    from ...policy.model import Endpoint, Failsafe
     from ...state.attachment import AttachedWorkload
     from ...state.node_state import VethEndpoint
 
@@ -117,6 +117,47 @@ def _pools(view: View) -> list[Document]:
 def _reservations(view: View) -> list[Document]:
     cidrs = list(view.state().ipam.reservations)
     return [document_of("IPReservation", {"name": "calico-ip-reservations"}, {"reservedCIDRs": cidrs})] if cidrs else []
+
+
+def ipam_configuration() -> Document:
+    """Return Calico's settings of IPAM as they hold on every node, whatever the variables are.
+
+    Only one node assigns from a block, and the plan grants blocks.
+    """
+    spec = {"strictAffinity": True, "autoAllocateBlocks": False, "maxBlocksPerHost": 0}
+    return document_of("IPAMConfiguration", {"name": "default"}, spec)
+
+
+# --- Felix ----------------------------------------------------------------------------------------------------------
+
+
+def _felix_configuration(view: View) -> list[Document]:
+    """Return the settings that this node's state has, by the variables of an inventory for them."""
+    from ...resources import setting_fields
+
+    state = view.state()
+    values: dict[str, t.Any] = {}
+    tunnel = next((device for device in state.devices if device.kind == "vxlan"), None)
+    if tunnel is not None:
+        values |= {"calico_vxlan_vni": tunnel.vni, "calico_vxlan_port": tunnel.port}
+    if state.policy is not None:
+        settings = state.policy.settings
+        values |= {
+            "calico_default_endpoint_to_host_action": settings.default_endpoint_to_host_action,
+            "calico_iptables_filter_allow_action": settings.allow_action,
+            "calico_iptables_filter_deny_action": settings.deny_action,
+            "calico_failsafe_inbound_host_ports": _failsafes(settings.failsafe_inbound),
+            "calico_failsafe_outbound_host_ports": _failsafes(settings.failsafe_outbound),
+            "calico_iptables_mark_mask": settings.mark_mask,
+            "calico_disable_conntrack_invalid_check": not settings.drop_invalid,
+            "calico_allow_vxlan_packets_from_workloads": settings.allow_vxlan_from_workloads,
+            "calico_allow_ipip_packets_from_workloads": settings.allow_ipip_from_workloads,
+        }
+    return [setting_fields.document_of("FelixConfiguration", setting_fields.DEFAULT, values)]
+
+
+def _failsafes(ports: t.Iterable[Failsafe]) -> list[Document]:
+    return [{"protocol": one.protocol, "port": one.port, **({"net": one.net} if one.net else {})} for one in ports]
 
 
 # --- BGP ------------------------------------------------------------------------------------------------------------
@@ -350,6 +391,27 @@ KINDS = (
         "calico_ip_reservations (group_vars)",
     ),
     Kind(
+        "IPAMConfiguration",
+        ("ipamconfigurations", "ipamconfiguration", "ipamconfig", "ipamconfigs"),
+        {
+            "NAME": name_of,
+            "STRICTAFFINITY": spec_field("strictAffinity"),
+            "AUTOALLOCATEBLOCKS": spec_field("autoAllocateBlocks"),
+            "MAXBLOCKSPERHOST": spec_field("maxBlocksPerHost"),
+        },
+        ("NAME", "STRICTAFFINITY", "AUTOALLOCATEBLOCKS"),
+        lambda dummy: [ipam_configuration()],
+        "no variable: these settings always hold",
+    ),
+    Kind(
+        "FelixConfiguration",
+        ("felixconfigurations", "felixconfiguration", "felixconfig", "felixconfigs"),
+        {"NAME": name_of},
+        ("NAME",),
+        _felix_configuration,
+        "variables such as calico_failsafe_inbound_host_ports (group_vars); docs/how-to/resource-files.md has all",
+    ),
+    Kind(
         "WorkloadEndpoint",
         ("workloadendpoints", "workloadendpoint", "wep", "weps"),
         {
@@ -377,9 +439,7 @@ KINDS = (
 _LONGEST_SHORT_NAME = 5
 #: Kinds of Calico that do not exist here, and have names like others that do.
 _NOT_HERE = frozenset(
-    f"{name}{ending}"
-    for name in ("felixconfig", "felixconfiguration", "ipamconfig", "ipamconfiguration", "kubecontrollersconfiguration")
-    for ending in ("", "s")
+    f"{name}{ending}" for name in ("kubecontrollersconfig", "kubecontrollersconfiguration") for ending in ("", "s")
 )
 
 

@@ -78,6 +78,18 @@ NAME                     CIDRS
 calico-ip-reservations   10.244.3.60/30
 
 """
+IPAM = """\
+NAME      STRICTAFFINITY   AUTOALLOCATEBLOCKS   MAXBLOCKSPERHOST
+default   true             false                0
+
+"""
+FELIX = """\
+apiVersion: projectcalico.org/v3
+kind: FelixConfiguration
+metadata:
+  name: default
+spec: {}
+"""
 ENDPOINTS = """\
 WORKLOAD   NODE    NETWORKS        INTERFACE
 db         node1   10.244.3.1/32   cali0d3f1c11aa2
@@ -134,6 +146,9 @@ spec:
         ("bgpp", PEERS),
         ("bgpconfig", CONFIGURATION),
         ("ipreservations -o wide", RESERVATIONS_WIDE),
+        ("ipamconfig -o wide", IPAM),
+        ("felixconfigs", "NAME\ndefault\n\n"),
+        ("felixconfig default -o yaml", FELIX),
         ("wep", ENDPOINTS),
         ("WEPs --all-namespaces -o wide", ENDPOINTS_ALL_WIDE),
         ("wep -n other", "NAMESPACE   WORKLOAD   NODE   NETWORKS   INTERFACE\n\n"),
@@ -365,9 +380,9 @@ def test_nodes_are_read_without_the_rest_of_the_state(node: Node) -> None:
 
 
 HERE = (
-    "Here are: nodes, ippools, bgppeers, bgpfilters, bgpconfigurations, ipreservations, workloadendpoints, "
-    "globalnetworkpolicies, networkpolicies, stagedglobalnetworkpolicies, stagednetworkpolicies, tiers, profiles, "
-    "globalnetworksets, networksets, hostendpoints."
+    "Here are: nodes, ippools, bgppeers, bgpfilters, bgpconfigurations, ipreservations, ipamconfigurations, "
+    "felixconfigurations, workloadendpoints, globalnetworkpolicies, networkpolicies, stagedglobalnetworkpolicies, "
+    "stagednetworkpolicies, tiers, profiles, globalnetworksets, networksets, hostendpoints."
 )
 
 
@@ -376,14 +391,10 @@ HERE = (
     [
         (
             "ippol",
-            "resource type 'ippol' is not supported. Did you mean ippool? Here are: nodes, ippools, bgppeers, "
-            "bgpfilters, "
-            "bgpconfigurations, ipreservations, workloadendpoints, globalnetworkpolicies, networkpolicies, "
-            "stagedglobalnetworkpolicies, stagednetworkpolicies, tiers, profiles, globalnetworksets, networksets, "
-            "hostendpoints.",
+            f"resource type 'ippol' is not supported. Did you mean ippool? {HERE}",
         ),
         ("pods", f"resource type 'pods' is not supported. {HERE}"),
-        ("felixconfig", f"resource type 'felixconfig' is not supported. {HERE}"),
+        ("kubecontrollersconfig", f"resource type 'kubecontrollersconfig' is not supported. {HERE}"),
         (
             "ippool -o go-template=x",
             "unrecognized output format 'go-template=x'. Templates of Go are not read here: give `-o json` to a "

@@ -57,7 +57,7 @@ POLICY = PolicyState(
     PolicySettings(workload_profiles=("strict", "other")),
 )
 KINDS = (
-    "gnp", "np", "sgnp", "snp", "tiers", "profiles", "gnetsets", "netsets", "heps", "wep",
+    "felixconfig", "ipamconfig", "gnp", "np", "sgnp", "snp", "tiers", "profiles", "gnetsets", "netsets", "heps", "wep",
 )  # fmt: skip
 
 
@@ -222,3 +222,11 @@ def test_a_profile_and_a_host_endpoint_of_another_release(guarded: Node) -> None
     problem = "state.json has a HostEndpoint that this release does not know: HostEndpoint node1-eth0: "
     problem += f"spec.ports[0].protocol {PROTOCOL}"
     assert guarded.run("get", "heps") == (1, "", f"calicoctl: {problem}\n")
+
+
+def test_felix_s_settings_are_those_of_the_node_s_policy(guarded: Node) -> None:
+    (document,) = yaml.safe_load(guarded.run("get", "felixconfig", "-o", "yaml")[1])["items"]
+    spec = document["spec"]
+    assert (spec["defaultEndpointToHostAction"], spec["iptablesFilterDenyAction"]) == ("Drop", "Drop")
+    assert spec["disableConntrackInvalidCheck"] is False
+    assert {"protocol": "TCP", "port": 22} in spec["failsafeInboundHostPorts"]

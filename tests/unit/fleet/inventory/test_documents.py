@@ -319,6 +319,33 @@ FELIX = BGP.replace("BGP", "Felix")
             "r.yml:6: BGPPeer tor: spec.filters[0] out is not in calico_bgp_filters. Write the BGPFilter out there, or "
             "remove the name.",
         ),
+        (
+            "kind: BGPPeer\nmetadata: {name: tor}\nspec:\n  peerIP: 10.10.1.1\n  asNumber: 65000\n  holdTime: 30s\n",
+            {},
+            "r.yml:6: BGPPeer tor: spec.holdTime is not a field of Calico's. Write it as the annotation "
+            "baremetal.host-routing/holdTime, with a text or JSON in quotes.",
+        ),
+        (
+            "kind: BGPPeer\nmetadata:\n  name: tor\n  annotations: {baremetal.host-routing/bfd: maybe}\nspec: {}\n",
+            {},
+            "r.yml:4: BGPPeer tor: metadata.annotations baremetal.host-routing/bfd: maybe is not JSON. Write for "
+            'example "true" or "1179".',
+        ),
+        (
+            "kind: BGPPeer\nmetadata:\n  name: tor\n  annotations: {baremetal.host-routing/holdTime: 1s}\nspec: {}\n",
+            {},
+            "r.yml:4: BGPPeer tor: metadata.annotations baremetal.host-routing/holdTime: 1s is out of range. Choose 3 "
+            "to 65535 seconds.",
+        ),
+        (
+            "kind: BGPPeer\nmetadata:\n  name: tor\n  annotations: {baremetal.host-routing/bdf: '1'}\nspec: {}\n",
+            {},
+            "r.yml:4: BGPPeer tor: metadata.annotations baremetal.host-routing/bdf does not stand for a field of a "
+            "BGPPeer. There are baremetal.host-routing/holdTime, baremetal.host-routing/keepaliveTime, "
+            "baremetal.host-routing/connectRetryTime, baremetal.host-routing/longLivedStaleTime, "
+            "baremetal.host-routing/listenPort, baremetal.host-routing/bfd, baremetal.host-routing/sourceAddress, with "
+            "texts.",
+        ),
         ("7\n", {}, "r.yml:1: document is not a dictionary. Write the fields of one resource there."),
         (
             "kind: WorkloadEndpoint\nmetadata: {name: a}\n",
@@ -363,6 +390,29 @@ def test_an_error_names_the_resource_its_field_and_its_line(
     text: str, variables: dict[str, t.Any], message: str
 ) -> None:
     assert refusal(text, **variables) == message
+
+
+def test_annotations_stand_for_what_calico_has_no_field_for() -> None:
+    """A BGPPeer of a file may have all that one of a variable may have, and Calico reads it all the same."""
+    text = """\
+kind: BGPPeer
+metadata:
+  name: tor
+  annotations:
+    baremetal.host-routing/bfd: '{"minRx": 100}'
+    baremetal.host-routing/holdTime: 30s
+    baremetal.host-routing/keepaliveTime: 10s
+    baremetal.host-routing/listenPort: "1179"
+    other: kept
+spec: {peerIP: 10.10.1.1, asNumber: 65000}
+"""
+    own = {"bfd": {"minRx": 100}, "holdTime": 30, "keepaliveTime": 10, "listenPort": 1179}
+    (peer,) = inventory.read(merge(text).hosts).bgp.peers
+    (expected,) = inventory.read(
+        hosts(bgp_peers=[{"name": "tor", "peerIP": "10.10.1.1", "asNumber": 65000, **own}])
+    ).bgp.peers
+    assert peer.extensions == expected.extensions
+    assert peer.peer.metadata.annotations == {"other": "kept"}
 
 
 def test_fields_and_documents_without_effect_are_named() -> None:
@@ -489,7 +539,9 @@ BY_VARIABLE = {
         "calico_policies",
     ),
 }
-VECTORS = [case for case in CASES["cases"] if case["kind"] in BY_VARIABLE]
+#: A variable's BGPPeer may have an address there, beyond Calico. A file has Calico's documents.
+EXTENDED = "v0669"
+VECTORS = [case for case in CASES["cases"] if case["kind"] in BY_VARIABLE and case["id"] != EXTENDED]
 
 
 def said(given: t.Sequence[Host], policies: t.Sequence[Document], errors: t.Sequence[FleetError]) -> str:

@@ -106,7 +106,10 @@ def test_peers_have_a_name_and_the_nodes_that_they_are_written_for(answers: dict
         "leaf": (None, "(has(fast)) && kubernetes.io/hostname in { 'node3', 'node4' }"),
         "tor": ("node1", None),
     }
-    assert "bfd" not in peers["calico-bgp-peers-0"]
+    (first, *dummy) = answers["fleet"]["written"]["answer"]["resources"]["BGPPeer"]
+    assert first["metadata"]["annotations"] == {
+        "baremetal.host-routing/bfd": '{"minRx": 100, "minTx": 100, "multiplier": 5}'
+    }
 
 
 def test_bgp_resources_are_listed_only_with_bgp(answers: dict[str, dict[str, t.Any]]) -> None:
@@ -116,7 +119,8 @@ def test_bgp_resources_are_listed_only_with_bgp(answers: dict[str, dict[str, t.A
         "logSeverityScreen": "Fatal",
         "nodeToNodeMeshEnabled": True,
         "bindMode": "None",
-        "prefixAdvertisements": [{"cidr": "10.244.0.0/16", "communities": ["64512:7"]}],
+        "communities": [{"name": "ours", "value": "64512:7"}],
+        "prefixAdvertisements": [{"cidr": "10.244.0.0/16", "communities": ["ours"]}],
     }
     assert expected.items() <= of(answers, "BGPConfiguration")["default"].items()
     assert list(of(answers, "BGPFilter")) == ["no-default"]
@@ -140,7 +144,7 @@ def test_all_documents_are_accepted_back(answers: dict[str, dict[str, t.Any]]) -
     found = answers["fleet"]["written"]["answer"]["resources"]
     for kind, documents in found.items():
         for document in documents:
-            if kind not in ("Node", "WorkloadEndpoint", "IPReservation"):
+            if kind not in ("Node", "WorkloadEndpoint"):
                 assert resources.parse(document).to_document() == document
 
 
@@ -160,7 +164,13 @@ def test_ipam_usage_and_allocations_are_in_the_answer(answers: dict[str, dict[st
 
 
 def test_the_output_counts_resources_by_kind(answers: dict[str, dict[str, t.Any]]) -> None:
-    assert answers["no-bgp"]["lines"] == ["KIND     COUNT", "Node     1", "IPPool   1"]
+    assert answers["no-bgp"]["lines"] == [
+        "KIND                 COUNT",
+        "Node                 1",
+        "IPPool               1",
+        "IPAMConfiguration    1",
+        "FelixConfiguration   1",
+    ]
     assert answers["no-bgp"]["changed"] is False
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ....bgp import peer_extensions
 from ....policy.documents import from_resources
 from ....resources import api as resources
 from ....resources.errors import Refused
@@ -137,7 +138,8 @@ class _Merging:
             self._operator(content, written)
         elif isinstance(kind, str) and kind in _LISTS:
             _check_whole(content, written)
-            self._add_entry(kind, str(name), _Entry(_plain(content), written))
+            plain = _peer(_plain(content), written) if kind == "BGPPeer" else _plain(content)
+            self._add_entry(kind, str(name), _Entry(plain, written))
         elif kind == "IPReservation":
             self._reservation(content, written)
         elif kind in _SETTINGS:
@@ -344,6 +346,14 @@ def _plain(content: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
             own = {name: text for name, text in annotations.items() if name not in _OF_SERVERS}
             metadata = {**metadata, "annotations": own or None}
     return {**content, "metadata": {} if metadata is None else metadata}
+
+
+def _peer(content: t.Mapping[str, t.Any], written: WrittenResource) -> dict[str, t.Any]:
+    """Return the document of a BGPPeer with the fields that its annotations stand for."""
+    try:
+        return peer_extensions.without_annotations(content)
+    except Refused as refused:
+        raise _refusal(written, refused.field, refused.value, refused.rule, refused.remedy) from None
 
 
 def _parsed(content: t.Mapping[str, t.Any], written: WrittenResource) -> resources.Resource:

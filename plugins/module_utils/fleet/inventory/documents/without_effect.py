@@ -32,7 +32,7 @@ _HOLDS = {
     ("FelixConfiguration", "workloadSourceSpoofing"): ("Disabled",),
 }
 #: {(kind, field): values that mean something although they are false}
-_MEANS = {("IPAMConfiguration", "strictAffinity"): (False,), ("IPAMConfiguration", "autoAllocateBlocks"): (False,)}
+_MEANS = {("IPAMConfiguration", "strictAffinity"): (False,)}
 #: Fields of a FelixConfiguration that must not be lost, with what is lost.
 _REFUSED = {
     "wireguardEnabled": "Nothing here encrypts what nodes send each other.",
