@@ -136,7 +136,10 @@ def _leading(new: t.Iterable[str], before: t.Iterable[SavedRule], table: Iptable
     found = {rule: leads for rule, leads in targets.items() if leads}
     if not found:
         return []
-    led = {target for rule in before if rule.hash for target in _JUMP.findall(rule.text)}
+    sought = set().union(*found.values())
+    # Most rules are not searched for jumps: none of the names is in their texts.
+    texts = (rule.text for rule in before if rule.hash and any(target in rule.text for target in sought))
+    led = {target for text in texts for target in _JUMP.findall(text)}
     return [rule for rule, leads in found.items() if not led.issuperset(leads)]
 
 

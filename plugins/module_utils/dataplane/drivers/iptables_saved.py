@@ -168,7 +168,9 @@ class ComparedChains:
         If it is not `ordered`, the same rules in another order are equal.
         """
         wanted, found = self.hashes(place, chain, rules), tuple([rule.hash for rule in have or ()])
-        same = have is not None and (found == wanted or (not ordered and sorted(found) == sorted(wanted)))
+        same = have is not None and found == wanted
+        if have is not None and not same and not ordered:
+            same = len(found) == len(wanted) and set(found) == set(wanted)  # desired rules differ from each other
         # The strings of `found` are those of `have`: no others are kept.
         self._compared.setdefault(place, {})[chain] = _Compared(
             rules, found if found == wanted else wanted, have if same else None
