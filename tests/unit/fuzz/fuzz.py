@@ -7,12 +7,17 @@
 New inputs that reach more of the code are kept in .build/fuzz/TARGET. What a reader fails on is kept there too, in a
 file crash-*; as a file of corpus/TARGET it is a case of test_corpus.py. The exit status is 1 if a reader failed.
 
+`fuzz.py --keep` writes the inputs of .build/fuzz to kept/TARGET.txt, one in base64 on each line, the shortest first.
+They are cases of test_corpus.py as well, and the fuzzer begins with them.
+
 Only this program needs atheris. It installs the version below into .build/fuzz/packages.
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
+import hashlib
 import pathlib
 import subprocess
 import sys
@@ -20,7 +25,10 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 FOLDER = ROOT / ".build" / "fuzz"
 CORPUS = pathlib.Path(__file__).parent / "corpus"
+KEPT = pathlib.Path(__file__).parent / "kept"
 ATHERIS = "atheris == 3.0.0"
+#: The most inputs that are kept of a target, and the most bytes of one.
+MOST, LARGEST = 150, 2048
 
 
 def install() -> None:
@@ -29,10 +37,26 @@ def install() -> None:
         subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--target", packages, ATHERIS], check=True)
 
 
+def kept(name: str) -> list[bytes]:
+    """Return the inputs that earlier runs have found for a target."""
+    path = KEPT / f"{name}.txt"
+    return [base64.b64decode(line) for line in path.read_text().split()] if path.exists() else []
+
+
+def keep(name: str) -> None:
+    """Write the inputs that runs have found for a target to the file of those that are kept."""
+    found = {path.read_bytes() for path in (FOLDER / name).glob("[0-9a-f]*")}.union(kept(name))
+    inputs = sorted((one for one in found if len(one) <= LARGEST), key=lambda one: (len(one), one))[:MOST]
+    KEPT.mkdir(exist_ok=True)
+    (KEPT / f"{name}.txt").write_text("".join(f"{base64.b64encode(one).decode()}\n" for one in inputs if one))
+
+
 def fuzz(name: str, seconds: int) -> bool:
     """Run the fuzzer on one target in a process of its own; return whether that never failed."""
     folder = FOLDER / name
     folder.mkdir(parents=True, exist_ok=True)
+    for one in kept(name):
+        (folder / hashlib.sha1(one).hexdigest()).write_bytes(one)
     print(f"{name}: {seconds} s", flush=True)
     (FOLDER / "logs").mkdir(exist_ok=True)
     log = FOLDER / "logs" / f"{name}.log"
@@ -64,9 +88,14 @@ def one(arguments: list[str]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=int, default=600, help="for each target (default: %(default)s)")
+    parser.add_argument("--keep", action="store_true", help="keep what earlier runs have found, and run nothing")
     parser.add_argument("targets", nargs="*", metavar="TARGET", help="folders of corpus/ (default: all)")
     options = parser.parse_args()
     names = options.targets or sorted(path.name for path in CORPUS.iterdir())
+    if options.keep:
+        for name in names:
+            keep(name)
+        return 0
     install()
     return int([fuzz(name, options.seconds) for name in names].count(False) > 0)
 
