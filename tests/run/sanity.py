@@ -53,6 +53,8 @@ STARTED = (
     "plugins/module_utils/cli/render/yaml_text.py",
     "plugins/module_utils/cli/commands/*.py",
     "plugins/module_utils/cli/commands/node/*.py",
+    "plugins/module_utils/cli/commands/shell/*.py",
+    "plugins/module_utils/cli/connection/api_config.py",
 )
 
 GET_PIP = """\

@@ -180,7 +180,8 @@ RULES = [
     # unknown fields
     (pool(nat_outgoing=True), False),
     ({**pool(), "extra": 1}, False),
-    ({**pool(), "status": {}}, False),
+    ({**pool(), "status": {}}, True),
+    ({"kind": "BGPPeer", "metadata": {"name": "p"}, "spec": {"peerIP": "10.0.0.1"}, "status": {}}, False),
     ({**pool(), "cidr": "10.0.0.0/16"}, False),
     (node(bgp={"ipv4Address": "10.0.0.1/24", "as": 1}), False),
     (bgp(communities=[{"name": "a", "value": "1:1", "x": 1}], prefixAdvertisements=[]), False),
