@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import getpass
 import os
+import re
 import socket
 import typing as t
 import uuid
@@ -21,6 +22,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths
 from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.nodes.node_request import NodeRequest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import convergence
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.write import datastore_files
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines import remark_lines
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state import plain_data
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived.probe_paths import Untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
@@ -139,7 +141,21 @@ class ActionModule(StateAction):
         change = result.pop("unconfirmed", "")
         if change and seconds and not self._task.check_mode:
             self._confirm(result, str(change), seconds, args, task_vars)
+        result.pop("remarks", None)
+        if boolean(args.get("collect_warnings", False)) and not result.get("failed"):
+            self._collect_warnings(result, str(task_vars["inventory_hostname"]))
         return result
+
+    @staticmethod
+    def _collect_warnings(result: dict[str, t.Any], host: str) -> None:
+        """Move the warnings that begin with the host's name from `warnings` to `remarks`, without the name."""
+        about = re.compile(rf"{re.escape(host)}:? ")
+        given = result.get("warnings")
+        warnings = list(given) if isinstance(given, (list, tuple)) else []
+        own = [text for text in warnings if isinstance(text, str) and about.match(text)]
+        if own:
+            result["warnings"] = [text for text in warnings if text not in own]
+            result["remarks"] = remark_lines.bounded([about.sub("", text, count=1) for text in own])
 
     @staticmethod
     def _datastore(fleet: str, task_vars: dict[str, t.Any]) -> str:

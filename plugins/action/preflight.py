@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines import remark_lines
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.state_action import StateAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import host_check
@@ -47,7 +48,6 @@ class ActionModule(StateAction):
         errors = [finding for finding in findings if finding.severity == "error"]
         result: dict[str, t.Any] = {
             "findings": [str(finding) for finding in findings],
-            "warnings": [f"{host}: {finding}" for finding in findings if finding.severity != "error"],
             "missing_packages": list(missing),
         }
         if self._task.check_mode and args["install_packages"] and missing:
@@ -56,6 +56,10 @@ class ActionModule(StateAction):
             lines = [f"  + package  {name}" for name in missing]
             diff = {"prepared": "\n".join([f"{host}  packages to install", *lines]) + "\n"}
             result.update(changed=True, diff=diff)
+        warned = [str(finding) for finding in findings if finding.severity != "error"]
         if errors:
-            result.update(failed=True, msg="\n".join(f"{host}: {finding}" for finding in errors))
+            warnings = [f"{host}: {text}" for text in warned]
+            result.update(failed=True, msg="\n".join(f"{host}: {finding}" for finding in errors), warnings=warnings)
+        elif warned:
+            result["remarks"] = remark_lines.bounded(warned)
         return result

@@ -48,6 +48,12 @@ options:
         without a state, rules and bird.cfg are left out as well. What changes in what exists is always there.
     type: bool
     default: false
+  collect_warnings:
+    description:
+      - Return warnings about the host as RV(remarks), for M(baremetal.host_routing.host_warnings). A task that fails
+        prints them.
+    type: bool
+    default: false
   foresee:
     description:
       - Return nothing but RV(foreseen), and change nothing.
@@ -283,6 +289,11 @@ settled:
         - The targets that lost probes in the last of three rounds, as M(baremetal.host_routing.probe) returns them.
       type: list
       elements: dict
+remarks:
+  description: The warnings about the host.
+  returned: with O(collect_warnings), if there are any
+  type: list
+  elements: str
 confirmed:
   description: Whether the change was confirmed by a new connection.
   returned: when a change waited for that

@@ -71,6 +71,11 @@ findings:
   returned: when the host's state can be determined and its answer can be judged
   type: list
   elements: str
+remarks:
+  description: The warnings among them, for M(baremetal.host_routing.host_warnings).
+  returned: success, if there are any
+  type: list
+  elements: str
 missing_packages:
   description: Packages of the distribution that the state needs and the host does not have.
   returned: success

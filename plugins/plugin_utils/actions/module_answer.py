@@ -61,7 +61,7 @@ DOCUMENTED: t.Mapping[str, frozenset[str]] = {
         "iptables_table": "plan",
         "iptables_table_info": "tables",
         "node": (
-            "changes confirmed cut foreseen generation kept new phases plan routes_withdrawn sessions_begun "
+            "changes confirmed cut foreseen generation kept new phases plan remarks routes_withdrawn sessions_begun "
             "sessions_reset settled unconfirmed units_changed"
         ),
         "node_confirm": "generation news outcome",

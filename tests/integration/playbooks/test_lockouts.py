@@ -156,6 +156,7 @@ def test_the_others_follow_when_the_first_host_is_confirmed(fleet: Fleet) -> Non
     steps = re.findall(r"changed: \[host\d\]|Check that the first host", printed)
     assert steps[:2] == ["changed: [host1]", "Check that the first host"], printed
     assert sorted(steps[2:]) == ["changed: [host2]", "changed: [host3]"], printed
+    assert re.findall(r"\[WARNING\]: ([^:]*): a new connection like ssh", printed) == ["host1, host2, host3"]
     assert "confirm 3/3 nodes answered a new connection" in printed
 
     status, printed, recap = fleet.over_ssh("rollback", "-e", "plan=previous", "--diff")

@@ -116,6 +116,9 @@ PLAN = open_table(
     },
 )
 
+#: The reader of what the actions `node` and `preflight` remark about a host; see report/lines/remark_lines.py.
+REMARKS = open_table({}, {"remarks": items(text(), 64)})
+
 #: The reader of answers of the module `node` with `foresee`.
 FORESEEN = open_table({"foreseen": items(open_table({"session": text(256), "by": _PLACE}), 16)})
 

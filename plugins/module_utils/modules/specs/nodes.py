@@ -90,6 +90,7 @@ SPECS: t.Mapping[str, ModuleSpec] = {
             "sample": {"type": "int", "default": 0},
             "whole_files": {"type": "bool", "default": False},
             "foresee": {"type": "bool", "default": False},
+            "collect_warnings": {"type": "bool", "default": False},
         },
         required_together=[("pool", "mode")],
     ),

@@ -21,7 +21,7 @@ PLUGINS = pathlib.Path(__file__).resolve().parents[4] / "plugins"
 ON_THE_CONTROLLER = {
     "datastore", "datastore_info", "endpoint_sync", "endpoint_sync_report", "etcd_files", "etcd_plan", "etcd_status",
     "fleet", "fleet_lint", "fleet_load", "fleet_report", "fleet_resources", "fleet_status", "generation_choice",
-    "html_report",
+    "host_warnings", "html_report",
     "node_removal", "phase_gate", "policy_explain", "pool_mode_in_inventory", "preflight", "run_check", "settle_gate",
 }  # fmt: skip
 MODULES = {path.stem: path for path in (PLUGINS / "modules").glob("*.py")}
