@@ -54,6 +54,8 @@ CONTAINERS = ("podman", "crun", "containernetworking-plugins", "netcat-openbsd",
 SYSTEMD = ("systemd",)
 # The browser that looks at pages, and a font (tests/browser.py)
 CHROMIUM = ("chromium", "fonts-dejavu-core")
+#: The programs that show manual pages.
+MANUAL = ("groff", "man-db", "mandoc")
 # The daemon that simulated hosts run from the machine's own programs (bench/site/simulated_hosts.py)
 BIRD = ("bird2",)
 
@@ -342,7 +344,7 @@ SUITES: tuple[Suite, ...] = (
         limit=900,
         covers=("tests/docs_site",),
         lane=EITHER,
-        packages=CHROMIUM,
+        packages=(*CHROMIUM, *MANUAL),
     ),
     Suite(
         "lab-itself",
