@@ -34,6 +34,7 @@ ROOMS = {
     "fleet": ("tests/unit/fleet", BAD_INVENTORIES, "tests/unit/plugin_utils/sources/test_fleet_source.py", VALUES),
     "report": ("tests/unit/report", "tests/unit/plugin_utils/report/test_page.py", VALUES),
     "editing": ("tests/unit/editing",),
+    "migration": ("tests/unit/migration", VALUES),
     "files": ("tests/unit/files",),
     "dataplane/drivers": ("tests/unit/dataplane",),
     "node/change": ("tests/unit/node", "tests/unit/modules/node"),

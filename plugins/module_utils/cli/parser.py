@@ -49,7 +49,7 @@ def build(program: str = "calicoctl", command: t.Optional[str] = None) -> Parser
         dest="command",
         parser_class=t.cast(t.Any, made),
     )
-    for add in (_get, _node, _ipam, _workload, _policy, _agent, _files, _scale, _shell, _refused):
+    for add in (_get, _node, _ipam, _workload, _policy, _agent, _files, _migration, _scale, _shell, _refused):
         add(commands)
     return parser
 
@@ -282,6 +282,29 @@ def _files(commands: t.Any) -> None:
     _files_of_resources(parser)
     _inventory(parser)
     parser.add_argument("--strict", action="store_true", help="for an inventory: exit with status 1 for warnings, too")
+    _output(parser, "text", "json")
+
+
+def _migration(commands: t.Any) -> None:
+    parser = _command(
+        commands, "export", "migration.export.run", "print all resources of an inventory",
+        "Print all resources of an inventory as Calico's documents, in the order in which Calico exports them.\n"
+        "Workloads are left out, as in Calico.", of_node=False,
+    )  # fmt: skip
+    _inventory(parser)
+    parser = _command(
+        commands, "import", "migration.import_documents.run", "make an inventory from a real Calico's documents",
+        "Make an inventory from a real Calico's documents: `calicoctl get -o yaml` of any kinds, `kubectl get -o\n"
+        "yaml` of its blocks, dumps of etcd, and the manifest of calico-node. A report says what was taken, changed\n"
+        "and left out, and what still needs a person.", of_node=False,
+    )  # fmt: skip
+    parser.add_argument("files", metavar="FILE", nargs="*", help="file, folder or -")
+    _files_of_resources(parser)
+    parser.add_argument("--to", metavar="FOLDER", required=True, help="the folder of the inventory, which is made")
+    parser.add_argument(
+        "--host-local", action="append", default=[], metavar="NODE=FOLDER",
+        help="a node and a copy of its /var/lib/cni/networks, whose addresses workloads keep; may be repeated",
+    )  # fmt: skip
     _output(parser, "text", "json")
 
 

@@ -139,7 +139,7 @@ def test_every_option_and_argument_that_is_not_obvious_is_described() -> None:
         (
             "workload list -i hosts",
             "calicoctl workload list: unknown option '-i'. This command is about one node: run it there. -i INVENTORY "
-            "is for `get`, `ipam show`, `policy explain`, `scale` and `validate`. "
+            "is for `get`, `export`, `ipam show`, `policy explain`, `scale` and `validate`. "
             "See `calicoctl workload list --help`.",
         ),
         (
@@ -155,7 +155,7 @@ def test_every_option_and_argument_that_is_not_obvious_is_described() -> None:
         (
             "--inventory=hosts status",
             "calicoctl status: unknown option '--inventory'. This command is about one node: run it there. "
-            "-i INVENTORY is for `get`, `ipam show`, `policy explain`, `scale` and `validate`. "
+            "-i INVENTORY is for `get`, `export`, `ipam show`, `policy explain`, `scale` and `validate`. "
             "See `calicoctl status --help`.",
         ),
         ("-i hosts", "calicoctl: unknown command 'hosts'. See `calicoctl --help`."),
@@ -209,8 +209,14 @@ def test_an_unknown_command_or_option_is_refused_with_a_hint(node: Node, line: s
         ),
         (
             "datastore migrate export",
-            "there is no command `datastore` here: there is no datastore. The inventory says what nodes are to have, "
-            "and its lockfile which node owns which block: keep both in git.",
+            "there is no command `datastore` here: the inventory and its lockfile are the data. Keep both in git, "
+            "print them by `calicoctl export -i INVENTORY`, and make them from a Calico's documents by `calicoctl "
+            "import FILE... --to FOLDER`.",
+        ),
+        (
+            "convert -f old.yaml",
+            "there is no command `convert` here: documents are projectcalico.org/v3, here as in Calico. `calicoctl "
+            "import FILE... --to FOLDER` also reads those that Kubernetes stores, crd.projectcalico.org/v1.",
         ),
         ("checksystem", "there is no command `checksystem` here: it is `calicoctl node checksystem`."),
     ],
@@ -226,7 +232,7 @@ def test_no_existing_command_is_answered_as_absent() -> None:
 
 def test_the_commands_that_take_an_inventory_are_those_that_are_named() -> None:
     found = [words for words, made in commands(parser.build()) if "--inventory" in made._option_string_actions]
-    assert sorted(map(" ".join, found)) == ["get", "ipam show", "policy explain", "scale", "validate"]
+    assert sorted(map(" ".join, found)) == ["export", "get", "ipam show", "policy explain", "scale", "validate"]
 
 
 @pytest.mark.parametrize(

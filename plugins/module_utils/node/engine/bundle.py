@@ -42,7 +42,7 @@ PACKAGE = engine_start.PACKAGE
 #: The folders below module_utils that a node needs. `fleet`, the compiler, is not among them.
 ROOMS = (
     "agent", "base", "bgp", "bird", "cli", "dataplane", "datastore", "files", "ipam", "modules", "node",
-    "pathwatch", "policy", "preflight", "resources", "runtimes", "sockets", "state", "wire",
+    "migration", "pathwatch", "policy", "preflight", "resources", "runtimes", "sockets", "state", "wire",
 )  # fmt: skip
 
 _MAIN = """# Runs the engine beside this file: the agent, calicoctl, Docker's driver, or node/change/command.py.

@@ -13,8 +13,8 @@ VERBS = ("apply", "create", "replace", "delete", "patch", "label")
 _DIAGNOSTICS = "`calicoctl node diags` gathers what helps of one node, and playbooks/status.yml looks at all nodes"
 _START = "playbooks/site.yml makes hosts nodes; on them systemd runs BIRD and the agent (calico-bird, calico-agent)"
 _DATASTORE = (
-    "there is no datastore. The inventory says what nodes are to have, and its lockfile which node owns which block: "
-    "keep both in git"
+    "the inventory and its lockfile are the data. Keep both in git, print them by `calicoctl export -i INVENTORY`, and "
+    "make them from a Calico's documents by `calicoctl import FILE... --to FOLDER`"
 )
 #: {words of the command: what to use instead}. The longest that a command line begins with counts.
 _INSTEAD = {
@@ -33,8 +33,8 @@ _INSTEAD = {
     ("datastore",): _DATASTORE,
     ("config",): "`calicoctl get bgpconfigurations` shows the settings, and group_vars of the inventory have them",
     ("convert",): (
-        "documents are projectcalico.org/v3 here. Convert older ones by Calico's own calicoctl, and check them by "
-        "`calicoctl validate -f FILE`"
+        "documents are projectcalico.org/v3, here as in Calico. `calicoctl import FILE... --to FOLDER` also reads "
+        "those that Kubernetes stores, crd.projectcalico.org/v1"
     ),
     ("checksystem",): "it is `calicoctl node checksystem`",
     ("describe",): "`calicoctl get KIND NAME -o yaml` shows a resource",
