@@ -157,13 +157,13 @@ def _left_out(seen: SeenHost) -> str:
     if seen.reached:
         return (
             f"{seen.name} is left out: its member does not answer ({seen.reason}), so it is neither restarted nor "
-            "defragmented. A watch that the node has there goes on. Stop calico-etcd there, or run the playbook again "
-            "when the member answers."
+            "defragmented. A watch that the node has there may go on. Stop calico-etcd there, or run the playbook "
+            "again when the member answers."
         )
     return (
         f"{seen.name} is left out ({seen.reason}): its gate does not get the list of revoked certificates, and its "
-        "member is neither restarted nor defragmented. A watch that the node has there goes on. Run the playbook again "
-        "when the host is back."
+        "member is neither restarted nor defragmented. A watch that the node has there may go on. Run the playbook "
+        "again when the host is back."
     )
 
 

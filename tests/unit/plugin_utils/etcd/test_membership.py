@@ -288,7 +288,7 @@ def test_a_revocation_restarts_and_defragments_the_members_that_answer() -> None
         ("c",),
         (
             "c is left out: its member does not answer (calico-etcd.service does not run), so it is neither restarted "
-            "nor defragmented. A watch that the node has there goes on. Stop calico-etcd there, or run the playbook "
+            "nor defragmented. A watch that the node has there may go on. Stop calico-etcd there, or run the playbook "
             "again when the member answers.",
         ),
     )
