@@ -184,7 +184,7 @@ SUITES: tuple[Suite, ...] = (
             *PYTEST,
             "tests/lab/scenarios",
             # These files have suites with labs of their own: lab-modes, lab-installation and so on. tests/run/soak runs
-            # the runbook, addresses_by_ipip, and the upgrades, which need the clone's history.
+            # the runbook, addresses_by_ipip, bonds, and the upgrades, which need the clone's history.
             *(
                 f"--ignore=tests/lab/scenarios/test_{name}.py"
                 for name in (
@@ -192,7 +192,7 @@ SUITES: tuple[Suite, ...] = (
                     *("etcd", "live", "runtimes", "podman_by_ipip"),
                     *("policy", "policy_lockout", "topology", "addresses", "switches", "getting_started"),
                     *("path_faults", "beside_other_software"),
-                    *("upgrade", "upgrade_by_node", "runbook", "addresses_by_ipip"),
+                    *("upgrade", "upgrade_by_node", "runbook", "addresses_by_ipip", "bonds"),
                 )
             ),
         ),

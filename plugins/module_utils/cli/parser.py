@@ -55,7 +55,10 @@ def build(program: str = "calicoctl", command: t.Optional[str] = None) -> Parser
 
 
 class _ListedCommand:
-    """A command that the help lists and nobody parses. It takes the place of a Parser, and ignores what is added."""
+    """A command that the help lists and nobody parses. It takes the place of a Parser, and ignores what is added.
+
+    It ignores every other call as well: argparse itself makes some, Python 3.14's more than 3.11's.
+    """
 
     def __init__(self, prog: str) -> None:
         self.prog = prog
@@ -63,7 +66,8 @@ class _ListedCommand:
     def _ignore(self, *dummy: t.Any, **named: t.Any) -> _ListedCommand:
         return self
 
-    add_argument = add_parser = add_subparsers = set_defaults = _ignore
+    def __getattr__(self, name: str) -> t.Callable[..., _ListedCommand]:
+        return self._ignore
 
 
 def _command(commands: t.Any, name: str, run: str, help: str, text: str = "", of_node: bool = True) -> Parser:

@@ -98,9 +98,19 @@ IFUPDOWN = Event(
 DOCKER = Event("systemctl start docker", "systemctl stop docker docker.socket containerd")
 UFW = Event("ufw --force enable", "ufw --force disable")
 _ALTERNATIVE = "update-alternatives --set iptables /usr/sbin/iptables-"
-_BACK = f"{_ALTERNATIVE}nft; {_ALTERNATIVE}nft".replace("iptables", "ip6tables", 1)
+_BACK = f"{_ALTERNATIVE}nft; {_ALTERNATIVE.replace('iptables', 'ip6tables')}nft"
+# A new name, as udev gives it while a host boots or when its rules change.
+RENAMED = "ip link set eth0 name enp1s0"
+_NAMED_BACK = "ip link set enp1s0 name eth0; ip link set eth0 up; ip route replace default via {gateway}"
+_TWO_DEFAULTS = "ip route replace default via {gateway} metric 100; ip route del default metric 0;"
+_ONE_DEFAULT = "ip route flush default; ip route add default via {gateway}"
+SECOND_DEFAULT = "ip route add default via 10.10.1.1 metric 500"
 #: {a command of the page: what happens around it}.
 EVENTS = {
+    RENAMED: Event(after=_NAMED_BACK, short=("13",)),
+    f"ip link set eth0 down; {RENAMED}; ip link set enp1s0 up": Event(after=_NAMED_BACK),
+    SECOND_DEFAULT: Event(_TWO_DEFAULTS, _ONE_DEFAULT),
+    "ip route del default metric 100": Event(_TWO_DEFAULTS + SECOND_DEFAULT, _ONE_DEFAULT, short=("12",)),
     "systemctl restart systemd-networkd": NETWORKD,
     "networkctl reload; networkctl reconfigure eth0": dataclasses.replace(NETWORKD, short=()),
     "systemctl restart NetworkManager": dataclasses.replace(NETWORK_MANAGER, short=()),
@@ -110,14 +120,17 @@ EVENTS = {
     "systemctl stop nftables": Event("systemctl start nftables"),
     "systemctl start docker": Event(after=DOCKER.after),
     "systemctl restart docker": dataclasses.replace(DOCKER, short=("13",)),
-    f"{_ALTERNATIVE}legacy": Event(after=_BACK, short=("12",)),
-    f"{_ALTERNATIVE}nft": Event(f"{_ALTERNATIVE}legacy; sleep 4"),
+    f"{_ALTERNATIVE}legacy": Event(after=_BACK, seconds=4, short=("12",)),
+    f"{_ALTERNATIVE}nft": Event(_BACK.replace("nft", "legacy") + "; sleep 4", seconds=4),
     "ufw enable": Event(after=UFW.after, short=("12",)),
     "ufw reload": UFW,
     "ufw disable": UFW,
 }
 #: What a command needs besides its words on the page.
 WORDS = {
+    f"ip link set eth0 down; {RENAMED}; ip link set enp1s0 up": (
+        f"ip link set eth0 down; {RENAMED}; ip link set enp1s0 up; ip route add default via 10.10.1.1"
+    ),
     "ufw enable": "ufw --force enable",
     f"{_ALTERNATIVE}legacy": _BACK.replace("nft", "legacy"),
     f"{_ALTERNATIVE}nft": _BACK,
@@ -181,11 +194,11 @@ def fleet(lab: BaseLab, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
     return fleet
 
 
-def streams_of(lab: BaseLab, node: str) -> list[Stream]:
+def streams_of(lab: BaseLab, node: str, pps: float = PPS) -> list[Stream]:
     """Return four streams between the workload of `node` and those of the other two, both ways."""
-    address = {found.node: found.address for found in workloads(lab)}
+    address = {found.node: found.address for found in workloads(lab, NODES)}
     return [
-        Stream(source, f"w-{source[-1]}", target, f"w-{target[-1]}", address[target], size=200, pps=PPS)
+        Stream(source, f"w-{source[-1]}", target, f"w-{target[-1]}", address[target], size=200, pps=pps)
         for other in NODES
         if other != node
         for source, target in ((other, node), (node, other))
@@ -200,12 +213,13 @@ def in_sync(lab: BaseLab, node: str) -> bool:
 
 
 def settle(lab: BaseLab, node: str) -> None:
-    wait_until(f"{node} is in sync", functools.partial(in_sync, lab, node), 60, 0.5)
+    """Wait until a node is `in_sync`. For a minute after its start the agent removes nothing."""
+    wait_until(f"{node} is in sync", functools.partial(in_sync, lab, node), 120, 0.5)
 
 
-def during(lab: BaseLab, node: str, command: str, seconds: float) -> Report:
+def during(lab: BaseLab, node: str, command: str, seconds: float, pps: float = PPS) -> Report:
     """Run a command on a host under traffic that goes on for `seconds` after it; return what was lost."""
-    with Streams(lab, streams_of(lab, node)) as streams:
+    with Streams(lab, streams_of(lab, node, pps)) as streams:
         time.sleep(0.5)
         lab.exec(node, command, timeout=60)
         time.sleep(seconds)
@@ -248,3 +262,53 @@ def test_firewalld_cuts_workloads_off_until_the_remedy(lab: BaseLab, fleet: Flee
     settle(lab, node)
     assert during(lab, node, "true", 1).lost_by_us == 0
     assert lab.exec(node, "nft list tables").stdout.count("firewalld") == 0
+
+
+#: The addresses that the DHCP server of `test_a_lease_that_changes` gives node1: its own in the inventory, and another.
+OWN, OTHER = HOSTS["node1"].address, "10.10.1.62"
+LEASED = "[Match]\nName=eth0\n[Network]\nDHCP=ipv4\n[DHCPv4]\nUseDNS=no\n"
+
+
+def lease(lab: BaseLab, address: str) -> None:
+    """Let node2's DHCP server give node1 this address from now on, for 20 seconds at a time."""
+    settings = (
+        f"start {address}\nend {address}\ninterface eth0\nlease_file /tmp/leases\npidfile /run/udhcpd.pid\n"
+        "option subnet 255.255.255.0\noption router 10.10.1.1\noption lease 20\nmin_lease 10\n"
+        f"static_lease {HOSTS['node1'].mac} {address}\n"
+    )
+    lab.exec("node2", "cat > /tmp/udhcpd.conf; rm -f /tmp/leases; touch /tmp/leases", input=settings)
+    lab.exec("node2", "systemctl stop dhcp; systemd-run -q --collect -u dhcp busybox udhcpd -f /tmp/udhcpd.conf")
+
+
+def has(lab: BaseLab, address: str) -> bool:
+    return f" {address}/24 " in str(lab.exec("node1", "ip -o -4 address show dev eth0").stdout)
+
+
+@pytest.mark.soak
+def test_a_lease_that_changes(lab: BaseLab, fleet: Fleet) -> None:
+    """A renewal loses nothing. With another address tunnels fail, and the node says why, until it has its own again."""
+    lease(lab, OWN)
+    lab.exec("node1", f"cat > {_NETWORK_FILE}; systemctl unmask -q {_NETWORKD}", input=LEASED)
+    try:
+        lab.exec("node1", "ip address flush dev eth0; systemctl start systemd-networkd")
+        wait_until("the lease is there", functools.partial(has, lab, OWN), 60)
+        settle(lab, "node1")
+        report = during(lab, "node1", "true", 25)  # a renewal comes after half a lease
+        assert report.lost_by_us == 0, report.summary()
+        lease(lab, OTHER)
+        wait_until("the lease is another one", functools.partial(has, lab, OTHER), 60)
+        said = functools.partial(lab.exec, "node1", "calicoctl status", check=False)
+        wait_until("the agent says so", lambda: f"eth0 has {OTHER}/24 instead, with a lifetime" in said().stdout, 30)
+        report = during(lab, "node1", "true", 1)
+        by_tunnel = [one for one in report.streams if "node3" in (one.stream.src, one.stream.dst)]
+        assert len(by_tunnel) == 2 and not any(one.received for one in by_tunnel), report.summary()
+        lease(lab, OWN)
+        wait_until("the lease is the first one", functools.partial(has, lab, OWN), 60)
+        settle(lab, "node1")
+        assert during(lab, "node1", "true", 1).lost_by_us == 0
+    finally:
+        words = {"address": OWN, "gateway": HOSTS["node1"].gateway}
+        lab.exec("node2", "systemctl stop dhcp", check=False)
+        back = "ip address flush dev eth0; ip address add {address}/24 dev eth0; ip route replace default via {gateway}"
+        lab.exec("node1", f"{NETWORKD.after}; {back}".format(**words), check=False)
+    settle(lab, "node1")

@@ -12,6 +12,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.release import VERSION
@@ -58,6 +59,20 @@ def test_every_command_has_help(node: Node, words: list[str]) -> None:
 def test_a_parser_for_one_command_lists_all(command: str) -> None:
     """A parser that builds one command, or none, has the help of the parser that builds all."""
     assert parser.build(command=command).format_help() == parser.build().format_help()
+
+
+def test_newer_pythons_ask_a_listed_command_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that is only listed takes every question of argparse: Python 3.14 checks the help of each."""
+    add = argparse._SubParsersAction.add_parser
+
+    def checking(self: t.Any, name: str, **named: t.Any) -> t.Any:
+        made = add(self, name, **named)
+        t.cast("t.Any", made)._check_help(None)
+        return made
+
+    monkeypatch.setattr(argparse._SubParsersAction, "add_parser", checking)
+    monkeypatch.setattr(argparse.ArgumentParser, "_check_help", lambda *dummy: None, raising=False)
+    parser.build(command="get")
 
 
 def test_every_command_leads_to_a_function() -> None:
