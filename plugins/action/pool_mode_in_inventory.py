@@ -20,7 +20,8 @@ class ActionModule(GuardedAction):
 
     With `write`, the file is replaced, except in check mode, and the result has `changed` and `diff`. An entry stays,
     without these keys, if its file is not known, cannot be read or written, or cannot be edited line by line, or if a
-    variable of a host cannot be read; the printed `lines` say how to write it. Without `write` nothing changes.
+    variable of a host or a document of a file cannot be read; the printed `lines` say how to write it. Without `write`
+    nothing changes.
     """
 
     _requires_connection = False
@@ -49,14 +50,17 @@ class ActionModule(GuardedAction):
         ]
         lines += [f"    {line}" for line in pool_entry.lines_to_set(mode)]
         written: dict[str, t.Any] = {}
-        if args["write"] and resource:
-            lines.insert(0, f"{origin} is left as it is: {resource} is a document there. Set the fields in its spec.")
+        if args["write"] and resource not in (None, f"IPPool {pool}"):
+            lines.insert(0, f"{origin} is left as it is: the pool is a part of {resource} there.")
         elif args["write"] and os.path.isfile(path):
             try:
                 with open(path, encoding="utf-8", newline="") as stream:
                     before = stream.read()
                 line_end = "\r\n" if "\r\n" in before else "\n"
-                after = pool_entry.with_mode(before.replace(line_end, "\n"), pool, mode).replace("\n", line_end)
+                if resource is None:
+                    after = pool_entry.with_mode(before.replace(line_end, "\n"), pool, mode).replace("\n", line_end)
+                else:
+                    after = pool_entry.document_with_mode(before, pool, mode, path.endswith(".json"))
                 if not self._task.check_mode:
                     _write(path, after)
             except pool_entry.CannotEdit as error:

@@ -138,6 +138,8 @@ class PeerExtensions:
 
 
 NAMES = tuple(types_of(PeerExtensions))
+#: An extension that is a field of Calico's by now, and in all documents stands in their spec.
+KEEPALIVE = "keepaliveTime"
 #: The beginning of the names of annotations that stand for these fields.
 ANNOTATION = "baremetal.host-routing/"
 
@@ -161,6 +163,7 @@ def as_annotations(extensions: PeerExtensions) -> dict[str, str]:
     return {
         f"{ANNOTATION}{name}": value if isinstance(value, str) else json.dumps(value)
         for name, value in write_fields(extensions).items()
+        if name != KEEPALIVE
     }
 
 
@@ -172,7 +175,7 @@ def without_annotations(document: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """
     metadata, spec = document.get("metadata"), document.get("spec")
     own = _divide(spec)[1] if isinstance(spec, t.Mapping) else {}
-    for name in own:
+    for name in own.keys() - {KEEPALIVE}:
         remedy = f"Write it as the annotation {ANNOTATION}{name}, with a text or JSON in quotes."
         raise Refused(None, "is not a field of Calico's.", remedy, f"spec.{name}")
     given = metadata.get("annotations") if isinstance(metadata, t.Mapping) else None
@@ -195,8 +198,8 @@ def _annotated(name: str, text: t.Any) -> t.Any:
     """Return the value of the field that an annotation stands for. Raise Refused, with the path, if it is none."""
     path = "metadata.annotations"
     known = types_of(PeerExtensions).get(name[len(ANNOTATION) :])
-    if known is None or not isinstance(text, str):
-        names = ", ".join(f"{ANNOTATION}{one}" for one in NAMES)
+    if known is None or name == f"{ANNOTATION}{KEEPALIVE}" or not isinstance(text, str):
+        names = ", ".join(f"{ANNOTATION}{one}" for one in NAMES if one != KEEPALIVE)
         raise Refused(name, "does not stand for a field of a BGPPeer.", f"There are {names}, with texts.", path)
     try:
         value = text if isinstance(known, (Seconds, SourceAddress)) else read_json(text)

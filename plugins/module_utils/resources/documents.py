@@ -66,7 +66,7 @@ _SETTINGS = frozenset(
     )
 )
 #: The kinds whose status Calico's servers write, and nobody reads here.
-_WITH_STATUS = (IPPool, Tier)
+WITH_STATUS = (IPPool, Tier)
 
 
 def parse(document: t.Mapping[str, t.Any]) -> Resource:
@@ -135,7 +135,7 @@ def _class_of(kind: t.Any) -> type[Resource]:
 
 def _read(cls: type[Resource], document: t.Mapping[str, t.Any]) -> Resource:
     status_type = cls.STATUS
-    known = ("apiVersion", "kind", "metadata", "spec") + (("status",) if status_type or cls in _WITH_STATUS else ())
+    known = ("apiVersion", "kind", "metadata", "spec") + (("status",) if status_type or cls in WITH_STATUS else ())
     for key in document:
         if key not in known:
             if key in types_of(cls):

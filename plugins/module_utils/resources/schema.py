@@ -10,7 +10,7 @@ The schema covers names, types and choices; only the resources themselves check 
 from __future__ import annotations
 
 from ..base.release import API_VERSION
-from .documents import KINDS
+from .documents import KINDS, WITH_STATUS
 from .fields import Document, schema_of
 from .kinds.ip_pool import ENCAPSULATIONS, IPPool
 from .metadata import FROM_SERVERS
@@ -39,6 +39,8 @@ def json_schema(kind: str, flat: bool = False) -> Document:
     }
     if cls.STATUS:
         properties["status"] = cls.STATUS.schema()
+    elif cls in WITH_STATUS:
+        properties["status"] = {}
     return {
         "$schema": _DIALECT,
         "title": kind,

@@ -159,6 +159,8 @@ def _bgp_peer(given: PeerDefinition) -> Document:
     document = given.peer.to_document()
     metadata, spec = dict(document["metadata"]), dict(document["spec"])
     extensions = peer_extensions.as_annotations(given.extensions)
+    if given.extensions.keepaliveTime is not None:
+        spec[peer_extensions.KEEPALIVE] = f"{given.extensions.keepaliveTime}s"
     if extensions:
         metadata["annotations"] = {**metadata.get("annotations", {}), **extensions}
     if given.peer.name == UNNAMED:

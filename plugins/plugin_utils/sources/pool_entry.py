@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An edit of an inventory file's text that changes the mode of one pool and nothing else."""
+"""An edit of a file's text that changes the mode of one pool and nothing else: of a variable, or of a document."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ import typing as t
 
 import yaml
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.document_limits import check_yaml
+from ansible_collections.baremetal.host_routing.plugins.module_utils.editing import text_edit, text_nodes
+from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.change.changed_texts import place_of
+from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.change.resource_key import ResourceKey
 
 #: The fields of an IPPool for each mode: (ipipMode, vxlanMode).
 FIELDS = {
@@ -55,6 +58,23 @@ def with_mode(text: str, pool: str, mode: str) -> str:
     if _pools(changed) != wanted:
         raise CannotEdit("it is not written line by line")
     return changed
+
+
+def document_with_mode(text: str, pool: str, mode: str, is_json: bool) -> str:
+    """Return the text of a file of resources with the mode of the IPPool `pool` changed; comments in it go.
+
+    Raise CannotEdit if it is not there as a document of its own, KeyError for an unknown mode.
+    """
+    try:
+        place = place_of(text, ResourceKey("IPPool", "", pool), is_json)
+        document = text_nodes.values(text, is_json)[place.document]
+        for step in place.path:
+            document = document[step]
+        ipip, vxlan = FIELDS[mode]
+        spec = {**document["spec"], "ipipMode": ipip, "vxlanMode": vxlan}
+        return text_edit.replace(text, place, {**document, "spec": spec}, is_json)
+    except text_nodes.EditRefused as error:
+        raise CannotEdit(str(error)) from error
 
 
 def _pools(text: str) -> list[t.Any]:

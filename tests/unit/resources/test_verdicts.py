@@ -177,10 +177,11 @@ RULES = [
     (pool(assignmentMode="manual"), False),
     (pool(namespaceSelector="has(a)"), True),
     (pool(namespaceSelector="has(a"), False),
+    # the status that a server writes
+    ({**pool(), "status": {"conditions": []}}, True),
     # unknown fields
     (pool(nat_outgoing=True), False),
     ({**pool(), "extra": 1}, False),
-    ({**pool(), "status": {}}, True),
     ({"kind": "BGPPeer", "metadata": {"name": "p"}, "spec": {"peerIP": "10.0.0.1"}, "status": {}}, False),
     ({**pool(), "cidr": "10.0.0.0/16"}, False),
     (node(bgp={"ipv4Address": "10.0.0.1/24", "as": 1}), False),

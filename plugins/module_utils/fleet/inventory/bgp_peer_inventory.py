@@ -204,7 +204,7 @@ def _check_names(content: t.Mapping[str, t.Any], label: str) -> None:
     if not isinstance(spec, t.Mapping):
         return
     outside = ("name", "labels", "annotations", "kind", "apiVersion", "metadata") if spec is content else ()
-    known = (*types_of(resources.BGPPeer), *peer_extensions.NAMES)
+    known = {*types_of(resources.BGPPeer), *peer_extensions.NAMES}
     for name in spec:
         if name not in known and name not in outside:
             path = name if spec is content else f"spec.{name}"

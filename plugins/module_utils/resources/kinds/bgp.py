@@ -140,6 +140,8 @@ class PasswordReference(Fields[BGPPassword]):
 PASSWORD_REFERENCE = PasswordReference()
 
 
+#: Priorities of routes in the kernel; Felix uses the greatest one itself.
+_PRIORITY = Integer(1, 2**31 - 2)
 _SERVICE_BLOCKS = Items(Fields(ServiceIPBlock))
 INTERFACE_PATTERN = Text(
     lambda text: bool(re.fullmatch(r"[a-zA-Z0-9_.*-]{1,15}", text)),
@@ -174,6 +176,11 @@ class BGPConfiguration(Resource):
     ignoredInterfaces: tuple[str, ...] = field(Items(INTERFACE_PATTERN), ())
     localWorkloadPeeringIPV4: str = field(IPV4, "")
     localWorkloadPeeringIPV6: str = field(IPV6, "")
+    programClusterRoutes: t.Optional[str] = field(
+        OneOf(("Enabled", "Disabled", "EnabledIPIPOnly", "EnabledNoEncapOnly"))
+    )
+    ipv4NormalRoutePriority: t.Optional[int] = field(_PRIORITY)
+    ipv6NormalRoutePriority: t.Optional[int] = field(_PRIORITY)
 
     def checked(self) -> BGPConfiguration:
         if self.communities and not self.prefixAdvertisements:
@@ -249,6 +256,7 @@ class BGPPeer(Resource):
     reachableBy: str = field(ADDRESS, "")
     filters: tuple[str, ...] = field(Items(NAME), ())
     reversePeering: str = field(OneOf(("Auto", "Manual"), "Auto"), "Auto")
+    keepaliveTime: str = field(DURATION, "")
 
     def checked(self) -> BGPPeer:
         self._exclude("node", "nodeSelector")

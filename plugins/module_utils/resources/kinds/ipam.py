@@ -17,6 +17,7 @@ from ..fields import FLAG, NETWORK, Filled, Integer, Items, OneOf, field
 from ..resource import Resource
 
 _MOST_BLOCKS = 1_000_000
+_LONGEST_COOLDOWN = 1200  # seconds
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +38,7 @@ class IPAMConfiguration(Resource):
     strictAffinity: bool = field(FLAG, False)
     autoAllocateBlocks: bool = field(FLAG, True)
     maxBlocksPerHost: int = field(Integer(0, _MOST_BLOCKS), 0)
+    ipCooldownSeconds: t.Optional[int] = field(Integer(0, _LONGEST_COOLDOWN))
     kubeVirtVMAddressPersistence: t.Optional[str] = field(OneOf(("Enabled", "Disabled")))
 
     def checked_metadata(self) -> IPAMConfiguration:

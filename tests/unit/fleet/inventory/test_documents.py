@@ -341,8 +341,8 @@ FELIX = BGP.replace("BGP", "Felix")
             "kind: BGPPeer\nmetadata:\n  name: tor\n  annotations: {baremetal.host-routing/bdf: '1'}\nspec: {}\n",
             {},
             "r.yml:4: BGPPeer tor: metadata.annotations baremetal.host-routing/bdf does not stand for a field of a "
-            "BGPPeer. There are baremetal.host-routing/holdTime, baremetal.host-routing/keepaliveTime, "
-            "baremetal.host-routing/connectRetryTime, baremetal.host-routing/longLivedStaleTime, "
+            "BGPPeer. There are baremetal.host-routing/holdTime, baremetal.host-routing/connectRetryTime, "
+            "baremetal.host-routing/longLivedStaleTime, "
             "baremetal.host-routing/listenPort, baremetal.host-routing/bfd, baremetal.host-routing/sourceAddress, with "
             "texts.",
         ),
@@ -401,10 +401,9 @@ metadata:
   annotations:
     baremetal.host-routing/bfd: '{"minRx": 100}'
     baremetal.host-routing/holdTime: 30s
-    baremetal.host-routing/keepaliveTime: 10s
     baremetal.host-routing/listenPort: "1179"
     other: kept
-spec: {peerIP: 10.10.1.1, asNumber: 65000}
+spec: {peerIP: 10.10.1.1, asNumber: 65000, keepaliveTime: 10s}
 """
     own = {"bfd": {"minRx": 100}, "holdTime": 30, "keepaliveTime": 10, "listenPort": 1179}
     (peer,) = inventory.read(merge(text).hosts).bgp.peers

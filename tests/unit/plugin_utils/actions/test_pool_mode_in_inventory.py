@@ -9,6 +9,8 @@ import dataclasses
 import pathlib
 import resource
 
+import yaml
+
 from tests.unit.plugin_utils import controller
 
 HOSTS = "calico_nodes: {hosts: {node1: {calico_node_address: 10.10.1.11/24}}}\n"
@@ -79,20 +81,31 @@ def test_the_file_keeps_its_mode_its_link_and_its_line_ends(tmp_path: pathlib.Pa
     assert real.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_pool_of_a_document_is_named_with_its_line(tmp_path: pathlib.Path) -> None:
-    """A pool in a file of calico_resource_files is found, and its file stays as it is."""
+def test_the_mode_of_a_pool_of_a_document_is_written(tmp_path: pathlib.Path) -> None:
+    """A pool in a file of calico_resource_files is found, and its document alone changes; one of an operator stays."""
     (tmp_path / "prod" / "group_vars").mkdir(parents=True)
-    hosts = tmp_path / "prod" / "hosts.yml"
+    hosts, file = tmp_path / "prod" / "hosts.yml", tmp_path / "pools" / "sub" / "p.yml"
     hosts.write_text(HOSTS)
     (tmp_path / "prod" / "group_vars" / "all.yml").write_text("calico_resource_files: [../pools]\n")
-    (tmp_path / "pools" / "sub").mkdir(parents=True)
-    file = tmp_path / "pools" / "sub" / "p.yml"
-    file.write_text("---\nkind: IPPool\nmetadata: {name: default}\nspec:\n  cidr: 10.244.0.0/16\n")
+    file.parent.mkdir(parents=True)
+    before = "# ours\n- kind: IPPool\n  metadata: {name: default}\n  spec: {ipipMode: Always, cidr: 10.244.0.0/16}\n"
+    file.write_text(before)
     args = {"pool": "default", "mode": "vxlan", "write": True}
-    (result,) = controller.run([controller.Run("pool_mode_in_inventory", args, str(hosts), {"node1": {}})])
-    assert result["lines"] == [
-        f"{file}:2 is left as it is: IPPool default is a document there. Set the fields in its spec.",
-        f"pool default is vxlan now. To keep it, set in {file}:2 (IPPool default):",
-        *(line for line in SET),
+    run = controller.Run("pool_mode_in_inventory", args, str(hosts), {"node1": {}})
+    check, written = controller.run([dataclasses.replace(run, check_mode=True), run])
+    assert check["changed"] and check["diff"]["after"] == file.read_text()
+    assert written["lines"] == [f"pool default is vxlan now, and {file} says so."]
+    (pool,) = yaml.safe_load(file.read_text())
+    assert pool["spec"] == {"ipipMode": "Never", "cidr": "10.244.0.0/16", "vxlanMode": "Always"}
+    assert file.read_text().startswith("# ours\n- ")
+    file.write_text(
+        "apiVersion: operator.tigera.io/v1\nkind: Installation\nmetadata: {name: default}\nspec:\n"
+        "  calicoNetwork:\n    ipPools: [{name: default, cidr: 10.244.0.0/16}]\n"
+    )
+    (left,) = controller.run([run])
+    assert left["lines"] == [
+        f"{file}:6 is left as it is: the pool is a part of Installation default there.",
+        f"pool default is vxlan now. To keep it, set in {file}:6 (Installation default):",
+        *SET,
     ]
-    assert "changed" not in result
+    assert "changed" not in left
