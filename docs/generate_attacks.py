@@ -75,7 +75,12 @@ SECTIONS: dict[str, dict[str, str]] = {
         "local_user_etcd": "Ports of a member of etcd",
     },
     "A user of Docker": {"docker_user": "The Docker driver", "docker_user_etcd": "Members of etcd"},
-    "A hostile document": {"hostile_document": "Readers of documents", "hostile_lockfile": "Lockfiles"},
+    "A hostile document": {
+        "hostile_document": "Readers of documents",
+        "hostile_lockfile": "Lockfiles",
+        "hostile_calico": "Documents and settings of a Calico",
+        "hostile_names": "Completion of shells",
+    },
 }
 _FIELDS = ("Gain", "Precedent", "Closed", "Result")
 _FIELD = re.compile(rf"^({'|'.join(_FIELDS)}): ", re.MULTILINE)
