@@ -274,7 +274,9 @@ class Coalesced:
             piece = self._waiting[asked] = _Piece(asyncio.ensure_future(self._run(key, asked, work)))
         piece.callers += 1
         try:
-            return t.cast(_T, await asyncio.shield(piece.task))
+            # Not asyncio.shield: from Python 3.14 it logs a traceback for an error that comes after its caller left.
+            await asyncio.wait((piece.task,))
+            return t.cast(_T, piece.task.result())
         finally:
             piece.callers -= 1
             if not piece.callers and self._waiting.get(asked) is piece:
