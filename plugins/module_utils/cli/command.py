@@ -92,15 +92,32 @@ def _run(words: list[str], machine: t.Optional[Machine], program: str, controlle
     if missing:
         sys.stderr.write(f"{program}: {missing}\n")
         return MISUNDERSTOOD
-    if words and words[0] in absent.VERBS and not {"-h", "--help"} & set(words):
+    changes = bool(words) and words[0] in absent.VERBS
+    own, of_ansible = (words, []) if not changes else _divided(words)
+    if changes and not {"-h", "--help"} & set(own) and not _names_inventory(own):
         from .commands.refused import refusal
 
         return refusal.refuse(*words)  # not parsed: the options of these verbs are Calico's, unknown to the parser
     try:
         command = next((word for word in words if not word.startswith("-")), "")
-        parsed = parser.build(program, command).parse_args(words)
+        parsed = parser.build(program, command).parse_args(own)
+        if changes:
+            parsed.of_ansible = tuple(of_ansible)
     except SystemExit as done:  # --help, or an error that the parser has printed
         return int(done.code or 0)
     from . import execution  # help and errors need none of what commands import
 
     return execution.run(parsed, machine, program, controller)
+
+
+def _divided(words: list[str]) -> tuple[list[str], list[str]]:
+    """Return the words before -- and those behind it, which are for ansible-playbook."""
+    place = words.index("--") if "--" in words else len(words)
+    return words[:place], words[place + 1 :]
+
+
+def _names_inventory(words: t.Iterable[str]) -> bool:
+    """Return whether -i or --inventory is among the words."""
+    return any(
+        word.partition("=")[0] in ("-i", "--inventory") or (word.startswith("-i") and len(word) > 2) for word in words
+    )

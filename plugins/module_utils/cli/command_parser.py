@@ -19,7 +19,7 @@ _ONE_CLUSTER = "A file of -c names one datastore, without contexts: leave it out
 _CHECKED = "Addresses with problems are always shown, and `ipam show --ip ADDRESS` shows one. Leave it out."
 _ONE_NODE = (
     "This command is about one node: run it there. -i INVENTORY is for `get`, `export`, `ipam show`, `policy explain`, "
-    "`scale` and `validate`."
+    "`scale`, `validate`, and for `apply` and its like."
 )
 #: What to do instead of an option that Calico has, or that other commands have, and this one has not.
 _INSTEAD = {

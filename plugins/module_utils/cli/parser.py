@@ -16,6 +16,14 @@ from .commands.refused.absent import VERBS
 from .defaults import BLOCKS, REFLECTORS, SOURCE_PORT
 from .errors import MISUNDERSTOOD
 
+_OF_CHANGES = {
+    "apply": "Create resources, or replace those that exist.",
+    "create": "Create resources. One that exists is an error.",
+    "replace": "Replace resources. One that does not exist is an error.",
+    "delete": "Delete resources, by -f or by KIND and names. One that does not exist is an error.",
+    "patch": "Change fields of one resource.",
+    "label": "Set or remove a label of one resource.",
+}
 _EPILOG = "Exit status: 0 done, 1 problems were found or it failed, 2 the command line was not understood."
 
 
@@ -49,7 +57,7 @@ def build(program: str = "calicoctl", command: t.Optional[str] = None) -> Parser
         dest="command",
         parser_class=t.cast(t.Any, made),
     )
-    for add in (_get, _node, _ipam, _workload, _policy, _agent, _files, _migration, _scale, _shell, _refused):
+    for add in (_get, _node, _ipam, _workload, _policy, _agent, _files, _migration, _scale, _shell, _changes):
         add(commands)
     return parser
 
@@ -366,8 +374,50 @@ def _shell(commands: t.Any) -> None:
     parser.add_argument("shell", metavar="SHELL", choices=("bash", "zsh", "fish"), help="bash, zsh or fish")
 
 
-def _refused(commands: t.Any) -> None:
-    """Add Calico's verbs that change resources, for the help: `command.main` parses them only with -h or --help."""
+def _changes(commands: t.Any) -> None:
+    """Add Calico's verbs that change resources. Without an inventory, `command.main` refuses them unparsed."""
     for verb in VERBS:
-        parser = _command(commands, verb, "", "print which variable of the inventory to edit instead")
-        parser.add_argument("kind", metavar="KIND", nargs="?", help="or -f FILE")
+        parser = _command(
+            commands, verb, "inventory_change.run", f"{verb} resources of an inventory (-i), on the controller",
+            f"{_OF_CHANGES[verb]}\n"
+            "On the controller, with -i: the inventory's files of resources change. The whole inventory is checked\n"
+            "first, and all is written or nothing. Without -i, it prints which variable to edit instead.",
+            of_node=False,
+        )  # fmt: skip
+        if verb in ("patch", "label"):
+            parser.add_argument("kind", metavar="KIND", help="a kind, such as ippools, ippool or pool")
+            parser.add_argument("names", metavar="NAME", nargs=1, help="the name of the resource")
+        elif verb == "delete":
+            parser.add_argument("kind", metavar="KIND", nargs="?", help="a kind, such as ippools, ippool or pool")
+            parser.add_argument("names", metavar="NAME", nargs="*", help="names of resources")
+        if verb in ("create", "apply", "replace", "delete"):
+            _files_of_resources(parser)
+            parser.add_argument("--skip-empty", action="store_true", help="files without a document are no error")
+        if verb == "create":
+            parser.add_argument("--skip-exists", dest="skip", action="store_true", help="pass over what exists already")
+        if verb == "delete":
+            parser.add_argument(
+                "-s", "--skip-not-exists", dest="skip", action="store_true", help="pass over what does not exist"
+            )
+        if verb == "patch":
+            parser.add_argument("-p", "--patch", metavar="PATCH", required=True, help="the patch, in JSON")
+            parser.add_argument(
+                "-t", "--type", choices=("strategic", "json", "merge"), default="strategic", metavar="TYPE",
+                help="strategic (the default), json (RFC 6902) or merge (RFC 7386)",
+            )  # fmt: skip
+        if verb == "label":
+            parser.add_argument("label", metavar="LABEL", help="KEY=VALUE, or KEY with --remove")
+            parser.add_argument("--overwrite", action="store_true", help="also if the label has another value")
+            parser.add_argument("--remove", action="store_true", help="remove the label")
+        parser.add_argument("-n", "--namespace", metavar="NAMESPACE", help="the namespace of the resources")
+        _inventory(parser)
+        _config(parser)
+        parser.add_argument("--dry-run", action="store_true", help="show the change, and write nothing")
+        parser.add_argument(
+            "--run", dest="run_playbook", action="store_true", help="show what the hosts would get, ask, and run it"
+        )
+        parser.add_argument(
+            "--playbook", default="", metavar="FILE", help="for --run: another playbook than playbooks/site.yml"
+        )
+        parser.add_argument("--yes", action="store_true", help="for --run: do not ask")
+        parser.set_defaults(of_ansible=())

@@ -25,7 +25,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.error
 
 from ..actions import controller_variables
 from . import inventory_source, resource_files
-from .resource_files import POLICIES, RESOURCES
+from .resource_files import NOTHING, POLICIES, RESOURCES, Instead
 
 
 class PoolPlace(t.NamedTuple):
@@ -35,17 +35,17 @@ class PoolPlace(t.NamedTuple):
     resource: t.Optional[str]
 
 
-def read(task_vars: t.Mapping[str, t.Any]) -> Merged:
+def read(task_vars: t.Mapping[str, t.Any], instead: Instead = NOTHING) -> Merged:
     """Return the hosts of the inventory with the variables that documents mean, and the documents of policy.
 
     Raise FleetError, with known file and line, for hosts that `inventory_source.hosts` refuses, files that
-    `resource_files.documents` refuses, and documents that `merged` refuses.
+    `resource_files.documents` refuses, and documents that `merged` refuses. `instead` are texts in the place of files.
     """
     hosts = inventory_source.hosts(task_vars)
     try:
         with uncollected():
             names = {variable: variables.of_fleet(hosts, variable) for variable in (RESOURCES, POLICIES)}
-            found = resource_files.documents(names, task_vars)
+            found = resource_files.documents(names, task_vars, instead)
             result = merged(hosts, found[RESOURCES], found[POLICIES])
             if result.errors:
                 raise result.errors[0]
@@ -55,7 +55,7 @@ def read(task_vars: t.Mapping[str, t.Any]) -> Merged:
         raise
 
 
-def readable(hosts: t.Sequence[Host], task_vars: t.Mapping[str, t.Any]) -> Merged:
+def readable(hosts: t.Sequence[Host], task_vars: t.Mapping[str, t.Any], instead: Instead = NOTHING) -> Merged:
     """Return what `read` returns of the documents that can be read.
 
     Its errors are about all others, and about invalid variables that name files.
@@ -67,7 +67,7 @@ def readable(hosts: t.Sequence[Host], task_vars: t.Mapping[str, t.Any]) -> Merge
             names[variable] = variables.of_fleet(hosts, variable)
         except FleetError as invalid:
             errors.append(invalid)
-    found = resource_files.readable(names, task_vars)
+    found = resource_files.readable(names, task_vars, instead)
     result = merged(hosts, found.documents.get(RESOURCES, ()), found.documents.get(POLICIES, ()))
     errors += [*found.errors, *result.errors]
     for error in errors:

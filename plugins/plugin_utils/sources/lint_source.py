@@ -34,6 +34,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.error
 
 from ..lines.shown_path import shown_path
 from . import fleet_documents, inventory_source, lockfile_store
+from .resource_files import NOTHING, Instead
 from .written import written_source
 
 
@@ -78,19 +79,21 @@ class Looked:
         }
 
 
-def lint(task_vars: t.Mapping[str, t.Any]) -> Looked:
+def lint(task_vars: t.Mapping[str, t.Any], instead: Instead = NOTHING) -> Looked:
     """Return the errors of an invalid inventory, and what the rules find in the rest, without calico_lint_ignore's.
 
     Errors and findings that may follow from an earlier error are left out, and so are the rules OF_THE_WHOLE then. The
     rules in WRITTEN are applied in any case, unless the variables of the hosts cannot be read. A FleetError becomes a
     finding; none is raised. Warnings on the screen are those of `inventory_source.hosts`.
+
+    `instead` are texts that are read in the place of files of resources.
     """
     try:
         hosts, refused = _hosts(task_vars)
     except FleetError as error:
         return Looked((_shortened(refusals.finding(error)),))
     with uncollected():
-        documents = fleet_documents.readable(hosts, task_vars)
+        documents = fleet_documents.readable(hosts, task_vars, instead)
         written = dataclasses.replace(written_source.read(task_vars, hosts), without_effect=documents.without_effect)
         return _judged(task_vars, documents.hosts, _read(documents, refused), written)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+import types
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.document_limits import BeyondLimits
@@ -32,6 +33,11 @@ _NO_INVENTORY = ("group_vars", "host_vars")
 _MOST_FILES, _MOST_CHARACTERS, _MOST_ENTRIES, _DEEPEST = 10_000, 32 * 1024 * 1024, 100_000, 32
 
 
+#: {path of a file: the text that is read in its place, None for a file that is not there}
+Instead = t.Mapping[str, t.Optional[str]]
+NOTHING: Instead = types.MappingProxyType({})
+
+
 class ResourceFiles(t.NamedTuple):
     """The documents of all files that could be read, by the variable that names them, and the errors about others."""
 
@@ -39,27 +45,33 @@ class ResourceFiles(t.NamedTuple):
     errors: tuple[FleetError, ...]
 
 
-def documents(names: t.Mapping[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, list[Document]]:
+def documents(
+    names: t.Mapping[str, t.Any], task_vars: t.Mapping[str, t.Any], instead: Instead = NOTHING
+) -> dict[str, list[Document]]:
     """Return the documents of the files that variables name, by variable, in their order; [] for one without a value.
 
     `names` maps variables to lists of paths, folders or patterns, relative to the inventory's folder, or to the current
     one if it has none. Folders are read with their subfolders. Each file is read once, for the first variable that
     names it. Raise FleetError if an entry is not a text or finds no file, or if a file cannot be read, cannot be
     parsed, lies where Ansible takes it for an inventory, or is a link out of the folder in which it was found, and if
-    there are too many files, too much text in them or too many folders inside each other.
+    there are too many files, too much text in them or too many folders inside each other. `instead` are texts to read
+    in the place of files; a new file among them counts if it lies in a folder that an entry names.
     """
-    found = readable(names, task_vars)
+    found = readable(names, task_vars, instead)
     if found.errors:
         raise found.errors[0]
     return dict(found.documents)
 
 
-def readable(names: t.Mapping[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> ResourceFiles:
+def readable(
+    names: t.Mapping[str, t.Any], task_vars: t.Mapping[str, t.Any], instead: Instead = NOTHING
+) -> ResourceFiles:
     """Return the documents of all files that can be read, and the errors for which `documents` would refuse the others.
 
-    Of a file that cannot be parsed, the documents before the error are returned. `names` are those of `documents`.
+    Of a file that cannot be parsed, the documents before the error are returned. `names` and `instead` are
+    those of `documents`.
     """
-    reading = _Reading(task_vars)
+    reading = _Reading(task_vars, instead)
     found = {variable: list(reading.of(variable, entries or ())) for variable, entries in names.items()}
     return ResourceFiles(found, tuple(reading.errors))
 
@@ -67,7 +79,8 @@ def readable(names: t.Mapping[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> 
 class _Reading:
     """The reading of the files that variables name. What refuses a file is appended to `errors`."""
 
-    def __init__(self, task_vars: t.Mapping[str, t.Any]) -> None:
+    def __init__(self, task_vars: t.Mapping[str, t.Any], instead: Instead) -> None:
+        self._instead = instead
         self.errors: list[FleetError] = []
         self._folder = str(task_vars.get("inventory_dir") or os.getcwd())
         self._sources = [str(source) for source in task_vars.get("ansible_inventory_sources") or ()]
@@ -79,7 +92,7 @@ class _Reading:
         for index, name in enumerate(names):
             label = f"{variable}[{index}]"
             try:
-                paths, within = _files(label, name, self._folder)
+                paths, within = _files(label, name, self._folder, self._instead)
                 for path in paths:
                     yield from self._of_file(label, path, within)
             except FleetError as error:
@@ -97,7 +110,7 @@ class _Reading:
             _check_place(label, path, self._sources)
             if within is not None and os.path.isfile(path):
                 _check_link(label, path, within)
-            text = _text(label, path)
+            text = _text(label, path, self._instead)
         except FleetError as error:
             self.errors.append(error)
             return
@@ -122,23 +135,25 @@ def _too_many_files(label: str) -> FleetError:
     return FleetError(label, None, f"is beyond {_MOST_FILES:,} files in all.", remedy)
 
 
-def _files(label: str, name: t.Any, folder: str) -> tuple[list[str], t.Optional[str]]:
+def _files(label: str, name: t.Any, folder: str, instead: Instead) -> tuple[list[str], t.Optional[str]]:
     """Return the files of an entry of a variable, and the folder in which they were looked for, None for one file."""
     if not isinstance(name, str):
         raise FleetError(label, name, "is not a path.", "Write for example ../policy/*.yml.")
     path = os.path.normpath(os.path.join(folder, os.path.expanduser(name)))
-    if os.path.isfile(path):
+    if os.path.isfile(path) and instead.get(path, "") is not None:
         return [path], None
     if os.path.isdir(path):
-        entries = sorted(_Walk(label, path).files())
-        if not entries:
-            what = "policy" if label.startswith(POLICIES) else "documents"
-            raise FleetError(label, name, "has no file *.yml, *.yaml or *.json.", f"Put {what} there, or remove it.")
+        new = [file for file in instead if file.startswith(os.path.join(path, "")) and file.endswith(EXTENSIONS)]
+        entries = sorted(file for file in {*_Walk(label, path).files(), *new} if instead.get(file, "") is not None)
+        if not entries and label.startswith(POLICIES):
+            raise FleetError(label, name, "has no file *.yml, *.yaml or *.json.", "Put policy there, or remove it.")
         return entries, path
     if glob.has_magic(name):
         # The pattern is what the variable says: a [ in the path of the inventory's folder is no part of it.
         pattern = os.path.normpath(os.path.join(glob.escape(folder), os.path.expanduser(name)))
-        matching = sorted(entry for entry in glob.glob(pattern) if os.path.isfile(entry))
+        matching = sorted(
+            entry for entry in glob.glob(pattern) if os.path.isfile(entry) and instead.get(entry, "") is not None
+        )
         if not matching:
             raise FleetError(label, name, "matches no file.", f"Correct it, as seen from {folder}, or remove it.")
         literal = os.path.join(folder, os.path.expanduser(re.split(r"[*?[]", name, maxsplit=1)[0]))
@@ -230,7 +245,10 @@ def _check_link(label: str, path: str, folder: str) -> None:
         place = target
 
 
-def _text(label: str, path: str) -> str:
+def _text(label: str, path: str, instead: Instead) -> str:
+    new = instead.get(path)
+    if new is not None:
+        return new.removeprefix("\ufeff")
     try:
         return document_file.read(path)
     except BeyondLimits as error:

@@ -198,10 +198,10 @@ def _replaced(
     key: ResourceKey, found: PresentResource, resource: resources.Resource, content: t.Mapping[str, t.Any]
 ) -> PlannedChange:
     """Return the change of a resource that is there to the document `content`, which was read as `resource`."""
-    before = resources.parse(found.document)
-    if before == resource:
+    before = _parsed(found.document)
+    if resource in (before, _parsed(found.written)):
         return PlannedChange(key, unchanged=True)
-    if key.kind in SETTINGS:
+    if key.kind in SETTINGS and before is not None:
         differences = difference(_settings(before.to_document()), _settings(resource.to_document()))
         base = found.written or {"kind": key.kind, "metadata": {"name": key.name}, "spec": {}}
         document = own_content(merge(base, differences))
@@ -211,6 +211,14 @@ def _replaced(
     if found.variable and found.written is None:
         raise _Refused(f"{key} stands in {found.variable}. Change it there")
     return PlannedChange(key, own_content(content), found.file)
+
+
+def _parsed(document: t.Optional[t.Mapping[str, t.Any]]) -> t.Optional[resources.Resource]:
+    """Return the resource of a document that is in force, None if there is none or it cannot be read alone."""
+    try:
+        return None if document is None else resources.parse(document)
+    except resources.ResourceError:
+        return None
 
 
 def _settings(document: t.Mapping[str, t.Any]) -> Document:

@@ -1,0 +1,182 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A change of an inventory's files of resources: planned, checked with the whole inventory, and written."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import os
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.document_limits import BeyondLimits
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.errors import CommandError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import document_file
+from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.change import change_plan
+from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.change.change_plan import (
+    AskedDocument,
+    ChangeRefused,
+    Present,
+    ResourcePlan,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.change.changed_texts import (
+    CannotWrite,
+    changed_texts,
+    new_file,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.change.resource_key import ResourceKey
+from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.patches import labels
+from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.patches.labels import LabelRefused
+from ansible_collections.baremetal.host_routing.plugins.module_utils.files import bounded, change_set
+from ansible_collections.baremetal.host_routing.plugins.module_utils.files.change_set import (
+    ChangedMeanwhile,
+    FileChange,
+    InterruptedChange,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.finding import ERROR
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import api as resources
+
+from ...lines import lint_lines
+from ...lines.shown_path import shown_path
+from .. import lint_source
+from . import present_resources
+
+Data = dict[str, t.Any]
+
+#: The file beside the inventory that says which files are to be renamed while several change.
+JOURNAL = ".calicoctl-change.json"
+_LIMIT = 10 << 20  # bytes of a file of resources, as its reader's
+
+
+class ResourceChange(t.NamedTuple):
+    """The files that a change writes or has written, with the unified diff and the sentence about it, as lines."""
+
+    files: tuple[str, ...]
+    lines: list[str]
+
+
+def change(task_vars: t.Mapping[str, t.Any], request: Data, write: bool) -> ResourceChange:
+    """Plan, check and, with `write`, write the change that `request` asks for (cli/commands/inventory_change.py).
+
+    Raise CommandError if it is refused, and FleetError if the inventory is not valid before it. Then nothing changes.
+    """
+    folder = _inventory_folder(task_vars)
+    journal = os.path.join(folder, JOURNAL)
+    try:
+        with contextlib.ExitStack() as stack:
+            finished = stack.enter_context(change_set.held(journal)) if write else []
+            lines = [f"An interrupted change of {shown_path(path)} is finished." for path in finished]
+            present = present_resources.read(task_vars)
+            plan = _planned(present.resources, request)
+            texts, contents = _texts(plan, present.folder)
+            after = {
+                path: "" if text is None and not present.may_remove(path) else text
+                for path, text in changed_texts(plan.changes, texts, present.folder).items()
+            }
+            lines += _differences(texts, after)
+            lines += _checked(task_vars, after) if after else []
+            if write and after:
+                changes = [
+                    FileChange(path, contents[path], None if text is None else text.encode())
+                    for path, text in after.items()
+                ]
+                change_set.write(changes, journal)
+    except (ChangeRefused, LabelRefused, CannotWrite, ChangedMeanwhile, InterruptedChange) as error:
+        raise CommandError(str(error)) from error
+    except OSError as error:
+        where = shown_path(os.fsdecode(error.filename or folder))
+        raise CommandError(f"{where} cannot be written: {error.strerror}. Nothing was changed.") from error
+    unchanged = [str(one.key) for one in plan.changes if one.unchanged]
+    lines += [plan.said, *(f"{key} is unchanged" for key in unchanged)]
+    if after and not write:
+        lines.append("Nothing was written: this is a dry run.")
+    return ResourceChange(tuple(after), lines)
+
+
+def _inventory_folder(task_vars: t.Mapping[str, t.Any]) -> str:
+    """Return the folder of the one inventory. Raise CommandError if there are several or it is no file."""
+    sources = [str(source) for source in task_vars.get("ansible_inventory_sources") or ()]
+    if len(sources) > 1:
+        raise CommandError(f"several inventories ({', '.join(sources)}) are not changed. Name one: -i INVENTORY.")
+    folder = task_vars.get("inventory_dir")
+    if not folder:
+        raise CommandError("the inventory is no file, so there are no files to change. Name one: -i INVENTORY.")
+    return str(folder)
+
+
+def _planned(present: Present, request: Data) -> ResourcePlan:
+    """Return the plan of what is asked. Raise ChangeRefused or LabelRefused."""
+    verb, namespace, skip = request["verb"], request["namespace"], request["skip"]
+    if "documents" in request:
+        asked = [AskedDocument(one["content"], one["place"]) for one in request["documents"]]
+        return change_plan.plan_documents(verb, present, asked, namespace, skip)
+    kind = request["kind"]
+    namespaced = issubclass(resources.KINDS[kind], resources.NamespacedResource)
+    if namespace and not namespaced:
+        raise ChangeRefused(f"{kind} is not namespaced")
+    space = (namespace or resources.DEFAULT_NAMESPACE) if namespaced else ""
+    keys = [ResourceKey(kind, space, name) for name in request["names"]]
+    if verb == "delete":
+        return change_plan.plan_delete(present, keys, skip)
+    if verb == "patch":
+        return change_plan.plan_patch(present, keys[0], request["patch"], request["type"])
+    label = labels.read(request["label"], request["remove"], request["overwrite"])
+    return change_plan.plan_label(present, keys[0], label, f"{request['word']} {keys[0].name}")
+
+
+def _texts(plan: ResourcePlan, folder: str) -> tuple[dict[str, t.Optional[str]], dict[str, t.Optional[bytes]]]:
+    """Return the texts and the bytes of the files that a plan changes, None for a missing one. Raise CommandError."""
+    texts: dict[str, t.Optional[str]] = {}
+    contents: dict[str, t.Optional[bytes]] = {}
+    for one in plan.changes:
+        if one.unchanged:
+            continue
+        if not one.file and not folder:
+            raise CommandError(
+                f"{one.key} is new, and calico_resource_files names no folder for it. Make a folder beside the "
+                "inventory, and name it in group_vars/all: calico_resource_files: [../resources]"
+            )
+        path = one.file or new_file(folder, one.key)
+        try:
+            contents[path] = bounded.read(path, _LIMIT)
+        except FileNotFoundError:
+            contents[path] = None
+        except bounded.TooLarge as error:
+            raise CommandError(f"{path} is not changed: {error}.") from error
+        content = contents[path]
+        try:
+            if content is not None:
+                document_file.read(path)  # refuses what the reader of resources refuses
+            texts[path] = None if content is None else content.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise CommandError(f"{path} is not UTF-8 at byte {error.start}. Save it as UTF-8.") from error
+        except BeyondLimits as error:
+            raise CommandError(f"{path} {error}") from error
+    return texts, contents
+
+
+def _differences(before: t.Mapping[str, t.Optional[str]], after: t.Mapping[str, t.Optional[str]]) -> list[str]:
+    """Return the unified diff of all files, without line ends."""
+    lines: list[str] = []
+    for path, text in after.items():
+        old, shown = before[path], shown_path(path)
+        lines += difflib.unified_diff(
+            (old or "").splitlines(),
+            (text or "").splitlines(),
+            shown if old is not None else os.devnull,
+            shown if text is not None else os.devnull,
+            lineterm="",
+        )
+    return lines
+
+
+def _checked(task_vars: t.Mapping[str, t.Any], after: t.Mapping[str, t.Optional[str]]) -> list[str]:
+    """Return the warnings about the changed files. Raise CommandError if the inventory is not valid with them."""
+    looked = lint_source.lint(task_vars, after)
+    errors = [one for one in looked.findings if one.severity == ERROR]
+    if errors:
+        told = "\n".join(lint_lines.table(errors))
+        raise CommandError(f"nothing was written, because the inventory would not be valid:\n{told}")
+    files = {shown_path(path) for path in after}
+    return lint_lines.table([one for one in looked.findings if one.origin.rpartition(":")[0] in files])
