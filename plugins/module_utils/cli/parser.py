@@ -120,6 +120,7 @@ def _get(commands: t.Any) -> None:
     parser.add_argument(
         "--selector", metavar="SELECTOR", help="only resources whose labels match, such as \"rack == 'a'\""
     )
+    _one_node(parser)
     _files_of_resources(parser)
     parser.add_argument(
         "--export", action="store_true", help="accepted and ignored: documents contain nothing of the cluster"
@@ -214,7 +215,15 @@ def _workload(commands: t.Any) -> None:
         parser.add_argument("name", metavar="NAME")
         parser.add_argument("-n", "--namespace", default="default")
         _output(parser, "text", "wide", "json", "yaml")
-    parser = _command(group, "list", "workloads.list_workloads", "show all workloads of this node")
+    parser = _command(
+        group, "list", "workloads.list_workloads", "show all workloads",
+        "Show the workloads of all nodes, in a fleet without a datastore those of this node.",
+    )  # fmt: skip
+    parser.add_argument(
+        "--selector", metavar="SELECTOR", help="only workloads whose labels match, such as \"app == 'web'\""
+    )
+    _one_node(parser)
+    _config(parser)
     _output(parser, "text", "wide", "json", "yaml")
 
 
@@ -338,6 +347,10 @@ def _inventory(parser: t.Any) -> None:
         metavar="FILE",
         help="for an inventory: decrypt it with the password in this file",
     )
+
+
+def _one_node(parser: t.Any) -> None:
+    parser.add_argument("--node", metavar="NODE", default="", help="only what is on this node (default: all nodes)")
 
 
 def _config(parser: t.Any) -> None:

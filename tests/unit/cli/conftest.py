@@ -67,6 +67,8 @@ STATE = NodeState(
     ),
 )  # fmt: skip
 
+#: What calicoctl says besides an answer that would be about all nodes in a fleet with a datastore.
+ALONE = "calicoctl: this is node1's view alone: without a datastore, a node knows only its own workloads.\n"
 WEB = AttachedWorkload(
     id="default/web-1",
     name="web-1",

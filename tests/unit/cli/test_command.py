@@ -289,8 +289,10 @@ def test_a_controller_is_no_node(node: Node) -> None:
     assert node.run("ipam", "show") == (1, "", none + ask)
     assert node.run("policy", "explain", "--from", "a", "--to", "b", "--port", "1/tcp") == (2, "", none + ask)
     there = "Run this on a node. For all nodes there are playbooks/status.yml and `calicoctl get -i INVENTORY`.\n"
-    for line in ("status", "node status", "node diags", "workload list", "ipam check"):
+    for line in ("status", "node status", "node diags", "ipam check"):
         assert node.run(*line.split()) == (1, "", none + there)
+    way = "Name a file with the way to the fleet's datastore with -c FILE, or run this on a node.\n"
+    assert node.run("workload", "list") == (1, "", none + way)
     assert node.run("scale", "5")[0] == 0
     (node.folder / "engine" / ("0" * 16)).mkdir(parents=True)
     (node.folder / "engine" / ("0" * 16) / "__main__.py").touch()

@@ -26,9 +26,12 @@ from tests.unit.cli.commands.test_policy_drops import ANSWER
 from tests.unit.cli.commands.test_policy_explain import NOW, settle
 from tests.unit.cli.commands.test_validate import PEER, POOL
 from tests.unit.cli.conftest import WEB, Node
+from tests.unit.cli.fake_fleet import fleet_of, publish_workloads
 from tests.unit.cli.test_command import commands
 
 PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs" / "reference" / "calicoctl.md"
+#: The section whose commands run on a node with a datastore.
+_OF_FLEET = re.compile(r"^## The whole fleet\n.*?(?=^## )", re.DOTALL | re.MULTILINE)
 _CONSOLE = re.compile(r"```console\n(\$ calicoctl.*?)```", re.DOTALL)
 
 
@@ -71,9 +74,18 @@ def shown(node: Node, block: str) -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def test_the_page_shows_what_is_printed(documented: Node) -> None:
+def test_the_page_shows_what_is_printed(documented: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     text = PAGE.read_text("utf-8")
-    actual = _CONSOLE.sub(lambda found: f"```console\n{shown(documented, found.group(1))}```", text)
+
+    def run_blocks(part: str) -> str:
+        return _CONSOLE.sub(lambda found: f"```console\n{shown(documented, found.group(1))}```", part)
+
+    of_fleet = _OF_FLEET.search(text)
+    assert of_fleet is not None
+    before = run_blocks(text[: of_fleet.start()])
+    after = run_blocks(text[of_fleet.end() :])
+    publish_workloads(fleet_of(documented, monkeypatch))
+    actual = before + run_blocks(of_fleet.group()) + after
     if os.environ.get("DOCUMENTATION") == "write":
         PAGE.write_text(actual, "utf-8")
     assert actual == text

@@ -15,7 +15,7 @@ import typing as t
 from ...base import naming
 from ..errors import DONE, PROBLEMS, CommandError, UsageError
 from ..render import kinds, output_formats
-from ..render.kind import Cell, Document, HasAsNumber, Kind, View, name_of, namespace_of
+from ..render.kind import Cell, Document, Kind, ResourceSource, View, name_of, namespace_of
 from ..sources import Sources
 
 DEFAULT_NAMESPACE = "default"
@@ -27,13 +27,6 @@ class WantedResources(t.NamedTuple):
     kind: Kind
     names: tuple[str, ...] = ()
     namespace: t.Optional[str] = None
-
-
-class ResourceSource(HasAsNumber, t.Protocol):
-    """The owner of resources, a node or an inventory."""
-
-    def documents(self, kind: Kind) -> list[Document]:
-        """Return all resources of a kind."""
 
 
 def run(arguments: argparse.Namespace, sources: Sources) -> int:
@@ -49,7 +42,7 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
         source = inventory_resources.ask(arguments.inventory, arguments.vault_password_file)
     else:
         sources.connection.check()
-        source = NodeResources(sources)
+        source = _of_fleet(arguments, wanted, sources)
     found: list[tuple[Kind, list[Document]]] = []
     missing: list[tuple[Kind, str]] = []
     for one in wanted:
@@ -120,6 +113,21 @@ def _with_heartbeats(kind: Kind, sources: Sources) -> Kind:
 
     live = {heading: column(index) for index, heading in enumerate(heartbeat_cells.HEADINGS)}
     return dataclasses.replace(kind, columns={**kind.columns, **live})
+
+
+def _of_fleet(arguments: argparse.Namespace, wanted: t.Sequence[WantedResources], sources: Sources) -> ResourceSource:
+    """Return the source for kinds that the datastore knows of all nodes, or that this node knows.
+
+    Raise UsageError for --node beside another kind than WorkloadEndpoint.
+    """
+    source, names = NodeResources(sources), {one.kind.name for one in wanted}
+    if arguments.node and names != {"WorkloadEndpoint"}:
+        raise UsageError("--node chooses among workload endpoints: `get workloadendpoints --node NAME`.")
+    if "WorkloadEndpoint" not in names and (sources.is_node or not sources.connection.possible):
+        return source
+    from ..fleet import fleet_resources
+
+    return fleet_resources.FleetResources(sources, source, arguments.node)
 
 
 class NodeResources:

@@ -14,6 +14,8 @@ from ...base import published_port, terminal_text
 from ...base.published_port import InvalidPort, PublishedPort
 from ...state.attachment import AttachedWorkload
 from ..errors import DONE, PROBLEMS, CommandError, UsageError
+from ..fleet import fleet_view
+from ..fleet.fleet_view import FleetView
 from ..render import structured, tables
 from ..sources import Data, Sources
 from . import add_params
@@ -27,6 +29,8 @@ _RANDOM = re.compile(
 )
 _DIGITS = re.compile(r"[0-9a-f]{12}|[0-9a-f]{64}")
 _HEADING = ("NAMESPACE", "NAME", "ADDRESS", "POOL", "INTERFACE", "NETNS", "BY")
+_OF_FLEET = ("NAMESPACE", "NAME", "NODE", "ADDRESS", "INTERFACE", "BY")
+_OF_FLEET_WIDE = (*_OF_FLEET, "LABELS")
 _WIDE = ("NAMESPACE", "NAME", "ADDRESS", "INTERFACE", "NETNS", "BY", "PORTS")
 
 
@@ -160,7 +164,12 @@ def check(arguments: argparse.Namespace, sources: Sources) -> int:
 
 
 def list_workloads(arguments: argparse.Namespace, sources: Sources) -> int:
-    found = listed(sources)
+    """Print the workloads of all nodes or, without a datastore or with this node's name, all that this node knows."""
+    chosen = _chosen_by(arguments.selector)
+    view = fleet_view.ask(sources, arguments.node)
+    found = [entry for entry in listed(sources) if chosen(entry)] if view.has_own else []
+    if view.published is not None:
+        return _list_of_fleet(arguments.output, view, found, chosen)
     if structured.written(arguments.output, {"workloads": found}):
         return DONE
     rows = [
@@ -185,6 +194,41 @@ def list_workloads(arguments: argparse.Namespace, sources: Sources) -> int:
     else:
         sys.stdout.write(tables.columns(_HEADING, rows))
     return DONE
+
+
+def _list_of_fleet(output: str, view: FleetView, own: list[Data], chosen: t.Callable[[Data], bool]) -> int:
+    from ..fleet import fleet_workloads
+
+    found = [{**entry, "node": view.own} for entry in own]
+    found += [entry for entry in fleet_workloads.entries(view) if chosen(entry)]
+    found.sort(key=lambda entry: (entry["namespace"], entry["name"], entry["node"], entry["id"]))
+    if structured.written(output, {"workloads": found}):
+        return DONE
+    rows = [
+        (entry["namespace"], entry["name"], entry["node"], ",".join(entry["addresses"]), entry["interface"],
+         entry["by"], _shown(entry["labels"]) or "-")
+        for entry in found
+    ]  # fmt: skip
+    if output == "wide":
+        wide = ((namespace, _short(name), *rest) for namespace, name, *rest in rows)
+        sys.stdout.write(tables.fitted(_OF_FLEET_WIDE, wide))
+    else:
+        sys.stdout.write(tables.columns(_OF_FLEET, [row[:-1] for row in rows]))
+    return DONE
+
+
+def _chosen_by(text: t.Optional[str]) -> t.Callable[[Data], bool]:
+    """Return the test of a selector on a workload's labels, as policy has them. Raise UsageError for an invalid one."""
+    if text is None:
+        return lambda dummy: True
+    from ...base import selectors
+    from ...policy.index.labels import namespaced_labels
+
+    try:
+        selector = selectors.parse(text)
+    except selectors.SelectorError as error:
+        raise UsageError(f"--selector: {error}") from error
+    return lambda entry: selector.matches(dict(namespaced_labels(entry["labels"], entry["namespace"])))
 
 
 def _short(text: str) -> str:

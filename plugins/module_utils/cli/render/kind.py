@@ -36,6 +36,13 @@ class HasAsNumber(t.Protocol):
 Cell = t.Callable[[Document, HasAsNumber], str]
 
 
+class ResourceSource(HasAsNumber, t.Protocol):
+    """The owner of resources: a node, a fleet or an inventory."""
+
+    def documents(self, kind: Kind) -> list[Document]:
+        """Return all resources of a kind."""
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Kind:
     """A resource kind. `names` are all names that the user may write; the first one is the plural.

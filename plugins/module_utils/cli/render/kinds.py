@@ -269,7 +269,7 @@ def _of_inventory(node: str, endpoint: VethEndpoint, known: t.Optional[Endpoint]
     """Return the inventory's workload as a WorkloadEndpoint. `known` is its endpoint in policy, None if it has none."""
     from ...policy.documents import to_resources
 
-    return _workload_endpoint(
+    return workload_endpoint(
         node,
         "ansible",
         {
@@ -287,7 +287,7 @@ def _of_inventory(node: str, endpoint: VethEndpoint, known: t.Optional[Endpoint]
 
 
 def _of_workload(node: str, workload: AttachedWorkload, profiles: tuple[str, ...]) -> Document:
-    return _workload_endpoint(
+    return workload_endpoint(
         node,
         workload.attached_by or "calicoctl",
         {
@@ -304,10 +304,14 @@ def _of_workload(node: str, workload: AttachedWorkload, profiles: tuple[str, ...
     )
 
 
-def _workload_endpoint(node: str, orchestrator: str, about: Document) -> Document:
+def workload_endpoint(node: str, orchestrator: str, about: Document) -> Document:
+    """Return a WorkloadEndpoint with the fields `about`, and without empty ones.
+
+    Its name ends in the interface inside, `endpoint`, or if that is not known in the host's.
+    """
     namespace, labels = about.pop("namespace"), about.pop("labels")
     # Calico's form of a WorkloadEndpoint's name: its parts joined by "-", and each "-" inside a part doubled.
-    parts = (node, orchestrator, about["workload"], about["endpoint"])
+    parts = (node, orchestrator, about["workload"], about.get("endpoint") or about["interfaceName"])
     metadata: Document = {"name": "-".join(part.replace("-", "--") for part in parts), "namespace": namespace}
     if labels:
         metadata["labels"] = dict(labels)

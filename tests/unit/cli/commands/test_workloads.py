@@ -14,7 +14,7 @@ import yaml
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.published_port import PublishedPort
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError
 
-from tests.unit.cli.conftest import POD, WEB, Node
+from tests.unit.cli.conftest import ALONE, POD, WEB, Node
 
 WISHES = {
     "name": "web-1",
@@ -256,7 +256,7 @@ def test_a_container_is_found_by_the_name_that_is_listed(node: Node, command: st
 def test_workload_list_prints_all_workloads_with_their_owner(node: Node) -> None:
     node.store()
     node.agent()
-    assert node.run("workload", "list") == (0, LISTED, "")
+    assert node.run("workload", "list") == (0, LISTED, ALONE)
     found = json.loads(node.run("workload", "list", "-o", "json")[1])["workloads"]
     assert [(entry["id"], entry["by"]) for entry in found] == [
         ("default/db", "inventory"),
