@@ -29,15 +29,17 @@ class ActionModule(GuardedAction):
     _requires_connection = False
 
     def act(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
-        self.validate_argument_spec({})
+        dummy, args = self.validate_argument_spec({"heartbeats": {"type": "bool", "default": True}})
         answer: dict[str, t.Any] = {"reachable": None, "reason": "", "version": "", "nodes": {}, "refused": {}}
         answer.update(members=0, silent_members={})
         try:
             datastore = access.of(inventory_source.hosts(task_vars), task_vars)
             if datastore is not None:
+                silent = cluster_calls.silent_members(datastore, access.operator(task_vars))
+                answer.update(members=len(datastore.endpoints), silent_members=silent)
+            if datastore is not None and args["heartbeats"]:
                 version, found = cluster_calls.ask(datastore, access.operator(task_vars), _read)
-                answer.update(reachable=True, version=version, members=len(datastore.endpoints))
-                answer["silent_members"] = cluster_calls.silent_members(datastore, access.operator(task_vars))
+                answer.update(reachable=True, version=version)
                 nodes, answer["refused"] = heartbeats.decode_all(found)
                 now = time.time()
                 answer["nodes"] = {

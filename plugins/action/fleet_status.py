@@ -14,7 +14,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.h
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results as readers
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report import status_report
-from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines import status_lines
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines import member_lines, status_lines
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines.heartbeat_lines import (
     HeartbeatStatus,
 )
@@ -90,7 +90,7 @@ class ActionModule(GuardedAction):
             status = _by_heartbeats(task_vars, hosts, known, gaps)
         else:
             found = run_results.of_hosts(task_vars, args["status"], hosts, readers.status)
-            status = _by_nodes(task_vars, hosts, found, unread, gaps)
+            status = _by_nodes(task_vars, hosts, found, unread, gaps, known)
         written = self._write(args["report"], status, gaps, task_vars, hosts) if args["report"] else ""
         problems = status.problems
         if args["output"] == "json":
@@ -170,9 +170,15 @@ def _by_nodes(
     found: t.Mapping[str, t.Mapping[str, t.Any]],
     unread: str,
     gaps: t.Sequence[Untried],
+    known: t.Mapping[str, t.Any],
 ) -> _Status:
-    """Return the status by the nodes' own answers. `unread` is why the datastore was not read, "" if nobody tried."""
-    problems, warned = status_lines.problems(hosts, found), status_lines.warnings(hosts, found)
+    """Return the status by the nodes' own answers. `unread` is why the datastore was not read, "" if nobody tried.
+
+    `known` is the answer of datastore_info, which may have asked the members of the etcd cluster.
+    """
+    members, silent = known.get("members", 0), known.get("silent_members", {})
+    problems = [*status_lines.problems(hosts, found), *member_lines.problems(silent)]
+    warned = status_lines.warnings(hosts, found)
     if unread:
         warned = [f"the datastore was not read, so the nodes were asked: {unread}", *warned]
     made = origin.origin(_TITLE, task_vars, "the nodes themselves")
@@ -180,7 +186,7 @@ def _by_nodes(
         problems,
         warned,
         {host: status_lines.known(found.get(host)) for host in hosts},
-        status_lines.text(hosts, found, warned, gaps),
+        status_lines.text(hosts, found, warned, gaps, members, silent),
         lambda places: status_report.by_nodes(made, hosts, found, places, problems, warned),
     )
 

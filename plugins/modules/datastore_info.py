@@ -22,7 +22,12 @@ extends_documentation_fragment:
 seealso:
   - module: baremetal.host_routing.datastore
   - module: baremetal.host_routing.node_status_info
-options: {}
+options:
+  heartbeats:
+    description:
+      - Whether to read heartbeats. Otherwise only members are asked whether they answer, and RV(reachable) is V(null).
+    type: bool
+    default: true
 """
 
 EXAMPLES = r"""

@@ -9,6 +9,7 @@ import asyncio
 import dataclasses
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import terminal_text
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import gateway
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import (
     Credentials,
@@ -22,11 +23,13 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.p
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.rights import ForeignUser
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.settings import DatastoreSettingsError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.transport import TransportError, within
 
 from .access import FleetDatastore
 
 #: Seconds for one call at one member. A run asks each member once before it goes on without the datastore.
 _SECONDS = 5.0
+_LONGEST = 300  # the most characters of a member's reason
 _T = t.TypeVar("_T")
 
 
@@ -51,11 +54,7 @@ def ask(datastore: FleetDatastore, credentials: Credentials, talk: t.Callable[[E
     try:
         return asyncio.run(run())
     except DatastoreSettingsError:
-        raise DatastoreRefused(
-            f"The files of TLS for the datastore ({', '.join(filter(None, _files(datastore)))}) cannot be used: they "
-            "are missing, or no certificate and key that belong together. Correct calico_etcd_ca, calico_etcd_cert and "
-            "calico_etcd_key."
-        ) from None
+        raise _unusable_files(datastore) from None
     except gateway.WrongPassword:
         raise DatastoreRefused(
             f"The datastore refuses the user {credentials.user} or its password. Correct calico_etcd_username and "
@@ -75,16 +74,19 @@ def ask(datastore: FleetDatastore, credentials: Credentials, talk: t.Callable[[E
 def silent_members(datastore: FleetDatastore, credentials: Credentials) -> dict[str, str]:
     """Return the reason for each member of `datastore.endpoints` that does not answer or has no leader, by its URL.
 
-    All are asked at once, for at most 5 seconds. Raise DatastoreSettingsError for unusable files of TLS.
+    All are asked at once, for at most 5 seconds. A reason has at most 300 characters. Raise DatastoreRefused for
+    unusable files of TLS.
     """
 
     async def reason(url: str) -> str:
         client = connect(dataclasses.replace(datastore, endpoints=(url,)), credentials)
         try:
-            status = await client.status()
+            status = await within(_SECONDS, client.status())
         except Unreachable as error:
             return "; ".join(error.reasons.values())
         except EtcdError as error:
+            return str(error)
+        except TransportError as error:  # the whole conversation took too long, however short each answer took
             return str(error)
         finally:
             await client.close()
@@ -93,7 +95,24 @@ def silent_members(datastore: FleetDatastore, credentials: Credentials) -> dict[
     async def run() -> list[str]:
         return await asyncio.gather(*map(reason, datastore.endpoints))
 
-    return {url: why for url, why in zip(datastore.endpoints, asyncio.run(run())) if why}
+    try:
+        reasons = asyncio.run(run())
+    except DatastoreSettingsError:
+        raise _unusable_files(datastore) from None
+    return {url: _clause(why) for url, why in zip(datastore.endpoints, reasons) if why}
+
+
+def _clause(reason: str) -> str:
+    """Return a member's reason for a line of a terminal, without a full stop; it may be what the member said."""
+    return terminal_text.cut(terminal_text.line(reason), _LONGEST).rstrip(".")
+
+
+def _unusable_files(datastore: FleetDatastore) -> DatastoreRefused:
+    return DatastoreRefused(
+        f"The files of TLS for the datastore ({', '.join(filter(None, _files(datastore)))}) cannot be used: they "
+        "are missing, or no certificate and key that belong together. Correct calico_etcd_ca, calico_etcd_cert and "
+        "calico_etcd_key."
+    )
 
 
 def connect(datastore: FleetDatastore, credentials: Credentials) -> EtcdClient:

@@ -200,6 +200,7 @@ def test_the_status_is_that_of_the_heartbeats(fleet: Fleet) -> None:
     assert "degraded 1/2 nodes good" in printed
     asked = fleet.run("status", "-e", "source=nodes")
     assert "NODE BGP BLOCKS WORKLOADS ROUTES DRIFT(24h) AGENT" in asked and "(by heartbeats)" not in asked
+    assert "1/1 members of etcd answer" in asked and "1/1 members of etcd answer" in printed
 
 
 def test_an_exchange_of_workloads_only_reports(fleet: Fleet) -> None:

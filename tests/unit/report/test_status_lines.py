@@ -152,6 +152,19 @@ def test_a_node_that_is_down_does_not_count_against_its_peers() -> None:
     assert status_lines.text(list(halves), halves)[-1].startswith("degraded  3/5 nodes good · 4/10 sessions")
 
 
+def test_members_of_etcd_are_in_the_table_of_the_nodes() -> None:
+    """A member that does not answer is a problem, and no node's; without etcd nothing is said of members."""
+    results = {"node1": node("node1")}
+    good = status_lines.text(["node1"], results, members=3)[-1]
+    assert good.startswith("good  1/1 nodes") and good.endswith(" · 3/3 members of etcd answer")
+    lines = status_lines.text(["node1"], results, members=3, silent={"https://m2:2379": "no answer within 5 s"})
+    assert (
+        "! etcd: member https://m2:2379 does not answer: no answer within 5 s. playbooks/etcd_status.yml asks its host."
+    ) in lines
+    assert lines[-1].startswith("degraded  1/1 nodes good") and lines[-1].endswith(" · 2/3 members of etcd answer")
+    assert "etcd" not in str(status_lines.text(["node1"], results))
+
+
 def test_a_session_with_somebody_else_has_one_end_here() -> None:
     bgp = {"enabled": True, "running": True, "sessions": [session(""), session("", "Active")]}
     lines = status_lines.text(["node1"], {"node1": node("node1", bgp=bgp)})

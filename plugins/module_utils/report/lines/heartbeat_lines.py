@@ -13,7 +13,7 @@ from ...cli.render import heartbeat_cells, tables
 from ...datastore.heartbeats import Heartbeat
 from ...fleet.paths import untried
 from ...state.derived.probe_paths import Untried
-from . import watch_lines
+from . import member_lines, watch_lines
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,10 +69,7 @@ class HeartbeatStatus:
     def problems(self) -> list[str]:
         """Sentences about what is wrong."""
         found = [f"{host}: {what}" for host in self.hosts for what in self.wrong[host]]
-        found += self._clock_here
-        for url, reason in self.silent_members.items():
-            found.append(f"etcd: member {url} does not answer: {reason}. playbooks/etcd_status.yml asks its host.")
-        return found
+        return [*found, *self._clock_here, *member_lines.problems(self.silent_members)]
 
     @property
     def _clock_here(self) -> list[str]:
@@ -121,6 +118,5 @@ class HeartbeatStatus:
             up = sum(one.sessions_established for one in self.heartbeats)
             parts.append(f"{up}/{total} sessions Established, counted at both ends")
         parts += [f"{sum(one.workloads for one in self.heartbeats)} workloads", watch_lines.verdict(self._paths)]
-        if self.members:
-            parts.append(f"{self.members - len(self.silent_members)}/{self.members} members of etcd answer")
+        parts += member_lines.verdict(self.members, self.silent_members)
         return f"{word}  {' · '.join(parts)}  (by heartbeats)"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import re
 import typing as t
+from types import MappingProxyType
 
 from ...base import release
 from ...cli.render import heartbeat_cells, tables
@@ -16,7 +17,7 @@ from ...fleet.paths import untried
 from ...ipam.errors import names
 from ...state.derived.probe_paths import Untried
 from ...state.phase import AT_REST
-from . import watch_lines
+from . import member_lines, watch_lines
 
 Result = t.Mapping[str, t.Any]
 Results = t.Mapping[str, Result]
@@ -46,21 +47,28 @@ def text(
     results: Results,
     warned: t.Optional[t.Sequence[str]] = None,
     gaps: t.Sequence[Untried] = (),
+    members: int = 0,
+    silent: t.Mapping[str, str] = MappingProxyType({}),
 ) -> list[str]:
     """Return the table, a line for each problem, one for each warning, one about paths, and one for the fleet.
 
+    `members` is the number of members of the etcd cluster, 0 if none was asked, and `silent` is as in `member_lines`.
     `warned` are those of `warnings` by default, `gaps` those of `untried.of_status`. `results` are those of
     node_status_info by host. A host without one, or that was not reached, is shown as unreachable, and one whose other
     result is not usable as not read.
     """
     nodes = {host: known(results.get(host)) for host in hosts}
-    wrong = problems(hosts, results)
+    wrong = [*problems(hosts, results), *member_lines.problems(silent)]
     rows = [_row(host, node, results.get(host)) for host, node in nodes.items()]
     lines = tables.columns(HEADING, rows).splitlines()
     lines += [f"! {problem}" for problem in wrong]
     warned = warnings(hosts, results) if warned is None else warned
     lines += [f"warning: {warning}" for warning in warned]
-    return [*lines, *untried.lines_of_status(gaps), _verdict(nodes, results, wrong)]
+    return [
+        *lines,
+        *untried.lines_of_status(gaps),
+        _verdict(nodes, results, wrong, member_lines.verdict(members, silent)),
+    ]
 
 
 def problems(hosts: t.Iterable[str], results: Results, blamed: t.Container[str] = ()) -> list[str]:
@@ -258,7 +266,9 @@ def _agent(agent: Result) -> str:
     return f"{agent['version']} up {heartbeat_cells.duration(agent['uptime'])}{'' if agent['in_sync'] else ' !'}"
 
 
-def _verdict(nodes: t.Mapping[str, t.Optional[Result]], results: Results, wrong: t.Sequence[str]) -> str:
+def _verdict(
+    nodes: t.Mapping[str, t.Optional[Result]], results: Results, wrong: t.Sequence[str], more: t.Iterable[str] = ()
+) -> str:
     blamed = troubled(nodes)
     good = sum(1 for host in nodes if host not in blamed and not problems([host], results, blamed))
     parts = [f"{good}/{len(nodes)} nodes{' good' if wrong else ''}"]
@@ -274,4 +284,5 @@ def _verdict(nodes: t.Mapping[str, t.Optional[Result]], results: Results, wrong:
         parts.append(f"{up // 2}/{wanted // 2} sessions Established")
     parts.append(f"{sum(node['workloads'] for node in nodes.values() if node and node['node'])} workloads")
     parts.append(watch_lines.verdict(watch_lines.of_answers(nodes).values()))
+    parts += more
     return f"{'good' if not wrong else 'degraded'}  {' · '.join(parts)}"

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
+import time
 import typing as t
 
 import pytest
@@ -195,3 +197,51 @@ def test_each_member_is_asked_whether_it_answers(monkeypatch: pytest.MonkeyPatch
     assert cluster_calls.silent_members(datastore, credentials) == {"m2": "connection refused"}
     etcd.members["m2"].up = True
     assert cluster_calls.silent_members(datastore, credentials) == {}
+
+
+def test_members_that_are_slow_or_hostile_cost_seconds_and_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All members are asked at once, each for the same time, and what one says is a short text without escapes."""
+    good = FakeEtcd(["m1"]).members["m1"]
+
+    class Slow:
+        async def call(self, *dummy: t.Any, **more: t.Any) -> t.Any:
+            await asyncio.sleep(60)
+
+        async def close(self) -> None:
+            pass
+
+    status = "/v3/maintenance/status"
+    members: dict[str, t.Any] = {
+        "good": good,
+        "slow": Slow(),
+        "slower": Slow(),
+        "list": Hostile({status: b"[]"}),
+        "no JSON": Hostile({status: b"\x1b[2J" * 1000}),
+        "many": Hostile({status: json.dumps({"leader": ["x" * 100_000]}).encode()}),
+        "leaderless": Hostile({status: json.dumps({"header": {}, "version": "3.5.16", "leader": "0"}).encode()}),
+    }
+
+    def connect(datastore: FleetDatastore, credentials: Credentials) -> EtcdClient:
+        (name,) = datastore.endpoints
+        return EtcdClient({name: members[name]}, None, seconds=30.0, jitter=0.0)
+
+    monkeypatch.setattr(cluster_calls, "connect", connect)
+    monkeypatch.setattr(cluster_calls, "_SECONDS", 0.3)
+    began = time.monotonic()
+    found = cluster_calls.silent_members(
+        dataclasses.replace(DATASTORE, endpoints=tuple(members)), Credentials("root", PASSWORD)
+    )
+    assert time.monotonic() - began < 3.0
+    assert list(found) == [name for name in members if name != "good"]
+    assert found["slow"] == found["slower"] == "no answer within 0.3 s"
+    assert all(len(reason) <= 300 and reason.isprintable() for reason in found.values()), found
+
+
+def test_members_are_not_asked_with_unusable_files() -> None:
+    files = dataclasses.replace(DATASTORE, ca="/nowhere/ca.pem")
+    words = refusal(lambda: cluster_calls.silent_members(files, Credentials("root", PASSWORD)))
+    assert words == (
+        "The files of TLS for the datastore (/nowhere/ca.pem, /pki/c.pem, /pki/c.key) cannot be used: they are "
+        "missing, or no certificate and key that belong together. Correct calico_etcd_ca, calico_etcd_cert and "
+        "calico_etcd_key."
+    )
