@@ -11,10 +11,10 @@ import typing as t
 
 from ..state.errors import FleetError
 
-#: A variable of the fleet, and an index and fields in it.
-_PATH = re.compile(r"(calico_\w*\w)(\[\d+\])?((?:\.\w+|\[\d+\])*)")
-#: What an error may say about one: the host whose variable it is follows.
-_MENTION = re.compile(rf"{_PATH.pattern}(?: of ([\w.-]*\w))?")
+#: A variable of the fleet, and an index and a path of fields in it, whose names may have any characters.
+_PATH = re.compile(r"(calico_\w*\w)(\[\d+\])?((?:[.\[].*)?)", re.DOTALL)
+#: What a sentence may say about one: the host whose variable it is may follow.
+_MENTION = re.compile(r"(calico_\w*\w)(\[\d+\])?((?:\.\w+|\[\d+\])*)(?: of ([\w.-]*\w))?")
 #: The fields of metadata that the flat form of a resource has.
 _METADATA = ("name", "namespace", "labels", "annotations")
 

@@ -16,6 +16,10 @@ import struct
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import status
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render.document_text import (
+    NotReadable,
+    documents_of,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import (
     conntrack,
     ipset_contents,
@@ -32,12 +36,17 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.t
     MemberConnection,
     TransportError,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import inventory
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.documents.merging import merged
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.policy_sources import Document
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam import lockfile
 from ansible_collections.baremetal.host_routing.plugins.module_utils.pathwatch import payload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.cni.dispatch import CniPlugin
 from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.docker.driver import DockerDriver
 from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.docker.networks import Networks
 from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.netavark.dispatch import NetavarkPlugin
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire import protocol, shim_framing
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.plugin_errors import CniError
 
@@ -198,6 +207,16 @@ def _lockfile(data: bytes) -> None:
         lockfile.load(data.decode("utf-8", "replace"))
 
 
+def _resource_file(data: bytes) -> None:
+    with contextlib.suppress(NotReadable):
+        found = [
+            Document(content, "r.yml", line) for content, line in documents_of(data.decode("utf-8", "replace"), "r")
+        ]
+        hosts = merged([Host("node1", {"calico_node_address": "10.10.1.11/24"})], found)
+        with contextlib.suppress(FleetError):
+            inventory.read(hosts.hosts, hosts.policies)
+
+
 _KEY = EndpointKey("node2", "cali1")
 
 #: {name of a folder of the corpus: the function that reads any bytes}
@@ -220,6 +239,7 @@ TARGETS: dict[str, t.Callable[[bytes], None]] = {
     "nftables": _notifications,
     "packet": packet_headers.flow,
     "probe": payload.decode,
+    "resource_file": _resource_file,
     "routes": _netlink(lambda channel: rtnetlink.dump_routes(channel, {})),  # type: ignore[arg-type]
     "rules": _netlink(rtnetlink.dump_rules),
     "set_headers": _netlink(lambda channel: ipset_contents.headers(channel, {})),

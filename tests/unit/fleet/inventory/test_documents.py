@@ -16,12 +16,16 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import inventory
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.documents.merging import (
+    KINDS,
     Merged,
     merged,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.policy_sources import Document
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources.api import API_VERSION
 from ansible_collections.baremetal.host_routing.plugins.module_utils.resources.setting_fields import FIELDS
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.unit.fleet.fleets import LAB, hosts, pool, states
 
@@ -346,6 +350,17 @@ FELIX = BGP.replace("BGP", "Felix")
             "baremetal.host-routing/listenPort, baremetal.host-routing/bfd, baremetal.host-routing/sourceAddress, with "
             "texts.",
         ),
+        (
+            "kind: BGPPeer\nmetadata: {name: tor}\nspec:\n  peerIP: 10.10.1.1\n  password:\n    2024-01-01: x\n",
+            {},
+            "r.yml:5: BGPPeer tor: spec.password has the key 2024-01-01, which is neither text nor a number. Write the "
+            "key in quotes.",
+        ),
+        (
+            "kind: IPPool\nmetadata: {name: b}\nspec:\n  cidr: 10.1.0.0/16\n  block-size: 26\n",
+            {},
+            "r.yml:5: IPPool b: spec.block-size is not a field here. Did you mean blockSize?",
+        ),
         ("7\n", {}, "r.yml:1: document is not a dictionary. Write the fields of one resource there."),
         (
             "kind: WorkloadEndpoint\nmetadata: {name: a}\n",
@@ -579,3 +594,59 @@ def test_the_page_says_which_field_is_which_variable() -> None:
         f"| {one.kind}{own if one.of_node and one.kind != 'Node' else ''} | `{one.path}` | `{one.variable}` |"
         for one in FIELDS
     ]
+
+
+_LEAVES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=5),
+    st.dates(),
+    st.sampled_from(("default", "node.node1", "node1", "10.1.0.0/16", "10.10.1.11/24", "Enabled", "120s")),
+)
+_KEYS = st.one_of(
+    st.sampled_from(
+        sorted(
+            {part for one in FIELDS for part in one.path.split(".")}
+            | {"name", "annotations", "cidr", "peerIP", "calicoNetwork", "ipPools", "mtu", "bgp", "reservedCIDRs"}
+            | {"baremetal.host-routing/bfd", "protocol", "port", "communities", "encapsulation"}
+        )
+    ),
+    st.text(max_size=3),
+    st.integers(),
+    st.dates(),
+)
+_VALUES = st.recursive(
+    _LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_KEYS, inner, max_size=4), max_leaves=8
+)
+_KINDS = st.one_of(st.sampled_from((*KINDS, "Installation", "ClusterInformation", "WorkloadEndpoint")), _VALUES)
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {"kind": _KINDS, "metadata": _VALUES | st.fixed_dictionaries({"name": _LEAVES})},
+            optional={
+                "apiVersion": st.sampled_from((API_VERSION, "operator.tigera.io/v1")) | _VALUES,
+                "spec": _VALUES | st.dictionaries(_KEYS, _VALUES, max_size=4),
+                "status": _VALUES,
+            },
+        )
+        | _VALUES,
+        min_size=1,
+        max_size=3,
+    )
+)
+def test_any_document_is_taken_or_refused(contents: list[t.Any]) -> None:
+    """Whatever a file has, the inventory is read, or refused by an error with a text of one line."""
+    found = merged(bare(), [Document(content, "r.yml", lambda path: 1) for content in contents])
+    for error in found.errors:
+        assert str(error).startswith("r.yml")
+    for one in found.without_effect:
+        assert one.place.startswith("r.yml")
+    try:
+        inventory.read(found.hosts, found.policies)
+    except FleetError as error:
+        assert str(error)

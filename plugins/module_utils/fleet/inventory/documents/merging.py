@@ -17,7 +17,7 @@ from ....policy.documents import from_resources
 from ....resources import api as resources
 from ....resources.errors import Refused
 from ....resources.setting_fields import DEFAULT, OF_NODE, SettingField, fields_of, value_at
-from ....state.errors import FleetError, did_you_mean
+from ....state.errors import FleetError, did_you_mean, shown
 from ....state.policy_state import allow_all
 from ...host import Host, WrittenResource, origin
 from .. import policy_sources
@@ -138,6 +138,7 @@ class _Merging:
             self._operator(content, written)
         elif isinstance(kind, str) and kind in _LISTS:
             _check_whole(content, written)
+            _check_keys(content, "", written)
             plain = _peer(_plain(content), written) if kind == "BGPPeer" else _plain(content)
             self._add_entry(kind, str(name), _Entry(plain, written))
         elif kind == "IPReservation":
@@ -335,6 +336,19 @@ def _check_whole(content: t.Mapping[str, t.Any], written: WrittenResource) -> No
         if name not in _PARTS:
             remedy = "Write name, labels and annotations into metadata, and all other fields into spec."
             raise _refusal(written, str(name), None, "is not a part of a document.", remedy)
+
+
+def _check_keys(value: t.Any, path: str, written: WrittenResource) -> None:
+    """Raise FleetError for a key in `value`, which is at `path`, that JSON does not know, such as a date."""
+    if isinstance(value, t.Mapping):
+        for key, inner in value.items():
+            if not (key is None or isinstance(key, (str, int, float))):
+                rule = f"has the key {shown(str(key))}, which is neither text nor a number."
+                raise _refusal(written, path, None, rule, "Write the key in quotes.")
+            _check_keys(inner, f"{path}.{key}" if path else str(key), written)
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            _check_keys(item, f"{path}[{index}]", written)
 
 
 def _plain(content: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
