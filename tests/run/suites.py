@@ -191,7 +191,7 @@ SUITES: tuple[Suite, ...] = (
                     *("modes", "installation", "agent", "podman", "docker", "ports", "services"),
                     *("etcd", "live", "runtimes", "podman_by_ipip"),
                     *("policy", "policy_lockout", "topology", "addresses", "switches", "getting_started"),
-                    *("path_faults", "beside_other_software"),
+                    *("path_faults", "beside_other_software", "import"),
                     *("upgrade", "upgrade_by_node", "runbook", "addresses_by_ipip", "bonds"),
                 )
             ),
@@ -294,6 +294,13 @@ SUITES: tuple[Suite, ...] = (
         "scenarios-addresses",
         "one run under traffic gives hosts other addresses: one beside its old one, two exchanged; others in soak",
         limit=1200,
+    ),
+    scenario(
+        "import",
+        "lab-import",
+        "scenarios-import",
+        "a real Calico's documents become an inventory, and four hosts keep its blocks, tunnels and addresses",
+        limit=900,
     ),
     scenario(
         "path_faults",
