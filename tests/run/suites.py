@@ -334,8 +334,8 @@ SUITES: tuple[Suite, ...] = (
         "runtimes",
         "lab-runtimes",
         "scenarios-runtimes",
-        "packets between podman, Docker and namespaces on Debian 12 and 13; random starts, stops and kills",
-        limit=600,
+        "packets between podman, Docker and namespaces on Debian 12 and 13, forged ones too; random starts and kills",
+        limit=900,
     ),
     scenario(
         "ports",

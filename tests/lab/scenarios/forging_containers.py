@@ -108,10 +108,9 @@ class Box:
     def claim(self, lab: BaseLab, others: Sequence[Box]) -> None:
         """Claim the addresses of others of this host by ARP, neighbour discovery and, if it may, on its interface."""
         if "NET_ADMIN" in self.engine.name:
-            for address in (address for other in others for address in other.addresses):
-                length = 128 if ":" in address else 32
-                command = f"{self.engine.inside.format(name=self.name)} /bin/ip address add {address}/{length} dev eth0"
-                lab.exec(self.node, command)
+            addresses = [f"{one}/{128 if ':' in one else 32}" for other in others for one in other.addresses]
+            commands = " && ".join(f"ip address add {one} dev eth0" for one in addresses)
+            lab.exec(self.node, f"{self.engine.inside.format(name=self.name)} /bin/sh -c {shlex.quote(commands)}")
         self.send(lab, list(claims(others)))
 
     def send(self, lab: BaseLab, frames: Iterable[bytes]) -> None:
