@@ -150,9 +150,12 @@ def _ipam(commands: t.Any) -> None:
     group = _group(commands, "ipam", "the addresses of this node's blocks")
     parser = _command(group, "show", "ipam.show", "show how many addresses are in use")
     parser.add_argument("--show-blocks", action="store_true", help="show each block as well")
+    parser.add_argument("--show-nodes", action="store_true", help="with a datastore: show each node as well")
+    _one_node(parser)
     parser.add_argument("--ip", metavar="ADDRESS", help="show which workload has this address")
     parser.add_argument("--show-configuration", action="store_true", help="show how addresses are allocated")
     _inventory(parser)
+    _config(parser)
     _output(parser, "text", "json")
     parser = _command(
         group, "check", "ipam.check", "look for addresses that leaked or are used twice",

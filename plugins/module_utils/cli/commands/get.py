@@ -31,6 +31,8 @@ class WantedResources(t.NamedTuple):
 
 def run(arguments: argparse.Namespace, sources: Sources) -> int:
     wanted = _wanted(arguments)
+    if arguments.node and {one.kind.name for one in wanted} != {"WorkloadEndpoint"}:
+        raise UsageError("--node chooses among workload endpoints: `get workloadendpoints --node NAME`.")
     chosen = _chosen_by(arguments, wanted)
     if arguments.output == "wide" and not arguments.inventory:
         wanted = [one._replace(kind=_with_heartbeats(one.kind, sources)) for one in wanted]
@@ -47,6 +49,8 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
     missing: list[tuple[Kind, str]] = []
     for one in wanted:
         documents = [document for document in _selected(source.documents(one.kind), one) if chosen(document)]
+        if arguments.node:
+            documents = [document for document in documents if document["spec"]["node"] == arguments.node]
         lacking = [name for name in one.names if not any(_is_called(document, name) for document in documents)]
         missing += [(one.kind, name) for name in lacking]
         if one.names:
@@ -116,13 +120,8 @@ def _with_heartbeats(kind: Kind, sources: Sources) -> Kind:
 
 
 def _of_fleet(arguments: argparse.Namespace, wanted: t.Sequence[WantedResources], sources: Sources) -> ResourceSource:
-    """Return the source for kinds that the datastore knows of all nodes, or that this node knows.
-
-    Raise UsageError for --node beside another kind than WorkloadEndpoint.
-    """
+    """Return the source for kinds that the datastore knows of all nodes, or that this node knows."""
     source, names = NodeResources(sources), {one.kind.name for one in wanted}
-    if arguments.node and names != {"WorkloadEndpoint"}:
-        raise UsageError("--node chooses among workload endpoints: `get workloadendpoints --node NAME`.")
     if "WorkloadEndpoint" not in names and (sources.is_node or not sources.connection.possible):
         return source
     from ..fleet import fleet_resources

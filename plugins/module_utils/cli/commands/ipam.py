@@ -15,20 +15,29 @@ from ...node.ipam.local_ipam import probe_handle, tunnel_handle
 from ...state.node_state import NodeState
 from ...wire import settings
 from ..errors import DONE, PROBLEMS, CommandError, UsageError
+from ..fleet import fleet_view
 from ..render import structured, tables
 from ..sources import Data, Sources
 from . import inventory_resources
+
+if t.TYPE_CHECKING:
+    from ..fleet.published_fleet import PublishedFleet
 
 _HEADING = ("GROUPING", "CIDR", "IPS TOTAL", "IPS IN USE", "IPS RESERVED", "IPS FREE")
 
 
 def show(arguments: argparse.Namespace, sources: Sources) -> int:
     if arguments.inventory:
+        if arguments.node or arguments.show_nodes:
+            raise UsageError("--node and --show-nodes are for what the datastore has: leave out -i.")
         return _of_inventory(arguments)
     if arguments.show_configuration:
         return _configuration(arguments, sources)
     if arguments.ip:
         return _address(arguments, sources)
+    view = fleet_view.ask(sources, arguments.node, by_run=not sources.is_node, says_so=False)
+    if view.published is not None:
+        return _of_fleet(arguments, sources, view.own, view.published)
     found = sources.ipam()
     if structured.written(arguments.output, found):
         return DONE
@@ -40,6 +49,35 @@ def show(arguments: argparse.Namespace, sources: Sources) -> int:
         f"Counts are of this node's own blocks, {opened} open and {spare} spare; a node knows only its own.\n"
     )
     return DONE
+
+
+def _of_fleet(arguments: argparse.Namespace, sources: Sources, own: str, published: PublishedFleet) -> int:
+    """Print the use of all nodes' blocks, or of those of one node, as far as published workloads tell it."""
+    from ..fleet import fleet_ipam
+
+    if own:
+        state = sources.state()
+        pools, reservations = {pool.name: pool.cidr for pool in state.pools}, state.ipam.reservations
+    else:
+        pools, reservations = dict(published.pools or {}), ()
+    usage = fleet_ipam.FleetUsage(published, pools, reservations, arguments.node)
+    if structured.written(
+        arguments.output, {**usage.to_dict(), "allocations": list(fleet_ipam.allocations(published))}
+    ):
+        return DONE
+    sys.stdout.write(usage.table(nodes=arguments.show_nodes, blocks=arguments.show_blocks))
+    whose = f"node {arguments.node} has" if arguments.node else f"{_counted(len(usage.nodes), 'node')} have"
+    unknown = "" if own else " Reservations are known on nodes alone."
+    unknown += "" if own or published.pools else " This user of the datastore may not read pools."
+    sys.stdout.write(
+        f"Counts are of {_counted(usage.workloads, 'workload')} that {whose} published, without addresses of tunnels "
+        f"and probe endpoints.{unknown}\n"
+    )
+    return DONE
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def usage_table(usage: t.Sequence[Data], ranges: t.Mapping[str, str], *, blocks: bool) -> str:
@@ -62,11 +100,7 @@ def usage_table(usage: t.Sequence[Data], ranges: t.Mapping[str, str], *, blocks:
 def _row(grouping: str, cidr: str, blocks: t.Sequence[Data]) -> tuple[str, ...]:
     total = sum(block["size"] for block in blocks)
     parts = [sum(block[name] for block in blocks) for name in ("in_use", "reserved", "free")]
-    return (grouping, cidr, str(total), *(f"{part} ({_percent(part, total)}%)" for part in parts))
-
-
-def _percent(part: int, total: int) -> str:
-    return f"{100 * part / total:.0f}" if total else "0"
+    return (grouping, cidr, str(total), *(f"{part} ({tables.percent(part, total)}%)" for part in parts))
 
 
 def _of_inventory(arguments: argparse.Namespace) -> int:
@@ -101,8 +135,26 @@ def _of_inventory(arguments: argparse.Namespace) -> int:
 
 def _address(arguments: argparse.Namespace, sources: Sources) -> int:
     address = _checked(arguments.ip)
-    entries = [*sources.ipam()["allocations"], *planned(sources.state())]
-    return _show_address(arguments, address, entries, f"{address} is not assigned\n")
+    unknown = f"{address} is not assigned\n"
+    entries: list[Data] = []
+    if sources.is_node:
+        state = sources.state()
+        entries = [*sources.ipam()["allocations"], *planned(state)]
+        own = any(contains(block.cidr, address) for block in (*state.ipam.blocks, *state.ipam.spare_blocks))
+        if own or any(entry["address"] == address for entry in entries):
+            return _show_address(arguments, address, entries, unknown)
+    view = fleet_view.ask(sources, arguments.node)
+    if view.published is not None:
+        from ..fleet import fleet_ipam
+
+        entries = list(fleet_ipam.allocations(view.published))
+        place = fleet_ipam.block_at(view.published, address)
+        if place is not None:
+            unknown = (
+                f"{address} is not assigned to a workload that is published. It is in block {place[1]} of {place[0]}, "
+                "which may use it for a tunnel or its probe endpoint: `calicoctl ipam show --ip` there knows.\n"
+            )
+    return _show_address(arguments, address, entries, unknown)
 
 
 def _show_address(arguments: argparse.Namespace, address: str, entries: t.Iterable[Data], unknown: str) -> int:

@@ -14,6 +14,7 @@ if t.TYPE_CHECKING:
     from .published_fleet import PublishedFleet
 
 _NAMED = 10
+_NONE = "without a datastore, a node knows only its own workloads."
 
 
 class FleetView(t.NamedTuple):
@@ -29,10 +30,13 @@ class FleetView(t.NamedTuple):
     published: t.Optional[PublishedFleet]
 
 
-def ask(sources: Sources, node: str = "", workloads: bool = True, by_run: bool = False) -> FleetView:
+def ask(
+    sources: Sources, node: str = "", workloads: bool = True, by_run: bool = False, says_so: bool = True
+) -> FleetView:
     """Return the view of all nodes, or of `node` alone. `workloads` and `by_run` are those of published_fleet.read.
 
-    Without a usable datastore it is this node's view, and the user gets one sentence that says so and why. Raise
+    Without a usable datastore it is this node's view, and the user gets one sentence that says so and why. Without
+    `says_so`, because the answer itself does, there is none in a fleet without a datastore. Raise
     CommandError if there is nothing to show: this host is no node, or is not `node`, or there is no such node.
     """
     is_controller = sources.connection.possible and not sources.is_node
@@ -45,7 +49,8 @@ def ask(sources: Sources, node: str = "", workloads: bool = True, by_run: bool =
             raise CommandError(f"{node} is not known here: {why} Run this on {node}.")
         if not own:
             raise CommandError(f"{sources.no_node()} The fleet is not known here either: {why}")
-        sources.warn(f"this is {own}'s view alone: {why}")
+        if says_so or why != _NONE:
+            sources.warn(f"this is {own}'s view alone: {why}")
         return FleetView(own, True, None)
     if node and node not in published.blocks:
         names = list(published.blocks)
@@ -58,9 +63,8 @@ def ask(sources: Sources, node: str = "", workloads: bool = True, by_run: bool =
 
 def _published(sources: Sources, node: str, workloads: bool, by_run: bool) -> tuple[t.Optional[PublishedFleet], str]:
     """Return what the datastore has; or None, and a sentence that says why."""
-    none = "without a datastore, a node knows only its own workloads."
     if not sources.connection.possible:
-        return None, none
+        return None, _NONE
     from ...datastore.keys import is_node  # asyncio and TLS take 0.1 s to load
     from . import published_fleet
 
@@ -70,4 +74,4 @@ def _published(sources: Sources, node: str, workloads: bool, by_run: bool) -> tu
         found = published_fleet.read(sources.connection, node, workloads, by_run)
     except published_fleet.FAILURES as error:
         return None, f"the datastore cannot be read: {str(error).rstrip('.')}."
-    return found, none
+    return found, _NONE

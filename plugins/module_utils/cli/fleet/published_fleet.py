@@ -13,7 +13,8 @@ import asyncio
 import typing as t
 
 from ...base import terminal_text
-from ...base.typed_json import Unreadable, by_name, flag, open_table, text, whole
+from ...base.addresses import parse_cidr
+from ...base.typed_json import Unreadable, by_name, flag, open_table, refuse, text, whole
 from ...datastore import documents, keys
 from ...datastore.client import EtcdClient, ShareLimits, Unreachable
 from ...datastore.documents import PublishedEndpoint, RefusedDocument
@@ -33,7 +34,16 @@ SHARE = ShareLimits(KEYS_OF_NODE, 4 << 20)
 _DOCUMENT_BYTES = 64 << 10
 _NAMED = 5
 _ADDRESS = text(64)
-_POOL = open_table({"cidr": _ADDRESS})
+
+
+def _network(value: t.Any) -> str:
+    found = parse_cidr(value) if isinstance(value, str) else None
+    if found is None or not found.strict:
+        refuse(value, "a CIDR without host bits")
+    return str(value)
+
+
+_POOL = open_table({"cidr": _network})
 # Later releases may add fields.
 _NODE = open_table(
     {"as_number": whole(0, 0xFFFFFFFF)},

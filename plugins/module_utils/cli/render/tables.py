@@ -83,6 +83,11 @@ def boxed(heading: Row, rows: t.Iterable[Row]) -> str:
     return rule + head + rule + "".join(lines) + (rule if lines else "")
 
 
+def percent(part: int, total: int) -> str:
+    """Return a part of a total in whole percent, "0" of nothing."""
+    return f"{100 * part / total:.0f}" if total else "0"
+
+
 def _middle(cell: str, width: int) -> str:
     left = (width - len(cell)) // 2
     return (" " * left + cell).ljust(width)
