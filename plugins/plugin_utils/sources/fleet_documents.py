@@ -35,17 +35,21 @@ class PoolPlace(t.NamedTuple):
     resource: t.Optional[str]
 
 
-def read(task_vars: t.Mapping[str, t.Any], instead: Instead = NOTHING) -> Merged:
+def read(task_vars: t.Mapping[str, t.Any]) -> Merged:
     """Return the hosts of the inventory with the variables that documents mean, and the documents of policy.
 
     Raise FleetError, with known file and line, for hosts that `inventory_source.hosts` refuses, files that
-    `resource_files.documents` refuses, and documents that `merged` refuses. `instead` are texts in the place of files.
+    `resource_files.documents` refuses, and documents that `merged` refuses.
     """
-    hosts = inventory_source.hosts(task_vars)
+    return of_hosts(inventory_source.hosts(task_vars), task_vars)
+
+
+def of_hosts(hosts: t.Sequence[Host], task_vars: t.Mapping[str, t.Any]) -> Merged:
+    """Return what `read` returns for hosts that are read already."""
     try:
         with uncollected():
             names = {variable: variables.of_fleet(hosts, variable) for variable in (RESOURCES, POLICIES)}
-            found = resource_files.documents(names, task_vars, instead)
+            found = resource_files.documents(names, task_vars)
             result = merged(hosts, found[RESOURCES], found[POLICIES])
             if result.errors:
                 raise result.errors[0]
@@ -58,7 +62,8 @@ def read(task_vars: t.Mapping[str, t.Any], instead: Instead = NOTHING) -> Merged
 def readable(hosts: t.Sequence[Host], task_vars: t.Mapping[str, t.Any], instead: Instead = NOTHING) -> Merged:
     """Return what `read` returns of the documents that can be read.
 
-    Its errors are about all others, and about invalid variables that name files.
+    Its errors are about all others, and about invalid variables that name files. `instead` are texts in the place of
+    files.
     """
     errors: list[FleetError] = []
     names: dict[str, t.Any] = {}

@@ -33,7 +33,11 @@ def planned(task_vars: t.Mapping[str, t.Any]) -> Fleet:
 
 def with_lockfile(task_vars: t.Mapping[str, t.Any]) -> PlannedFleet:
     """Return the fleet as `planned` does, with its lockfile. Raise what `planned` raises."""
-    merged = fleet_documents.read(task_vars)
+    return planned_from(fleet_documents.read(task_vars), task_vars)
+
+
+def planned_from(merged: Merged, task_vars: t.Mapping[str, t.Any]) -> PlannedFleet:
+    """Return the fleet of hosts and documents that are read already. Raise what `planned` raises but for reading."""
     hosts = merged.hosts
     with uncollected():
         path = lockfile_store.path_for(variables.of_fleet(hosts, "calico_lockfile"), task_vars)

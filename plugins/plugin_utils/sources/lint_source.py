@@ -79,17 +79,20 @@ class Looked:
         }
 
 
-def lint(task_vars: t.Mapping[str, t.Any], instead: Instead = NOTHING) -> Looked:
+def lint(
+    task_vars: t.Mapping[str, t.Any], instead: Instead = NOTHING, valid: t.Optional[t.Sequence[Host]] = None
+) -> Looked:
     """Return the errors of an invalid inventory, and what the rules find in the rest, without calico_lint_ignore's.
 
     Errors and findings that may follow from an earlier error are left out, and so are the rules OF_THE_WHOLE then. The
     rules in WRITTEN are applied in any case, unless the variables of the hosts cannot be read. A FleetError becomes a
     finding; none is raised. Warnings on the screen are those of `inventory_source.hosts`.
 
-    `instead` are texts that are read in the place of files of resources.
+    `instead` are texts that are read in the place of files of resources. `valid` are the hosts, without documents, if
+    the caller has read them without an error.
     """
     try:
-        hosts, refused = _hosts(task_vars)
+        hosts, refused = _hosts(task_vars) if valid is None else (valid, [])
     except FleetError as error:
         return Looked((_shortened(refusals.finding(error)),))
     with uncollected():

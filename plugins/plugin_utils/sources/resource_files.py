@@ -45,19 +45,16 @@ class ResourceFiles(t.NamedTuple):
     errors: tuple[FleetError, ...]
 
 
-def documents(
-    names: t.Mapping[str, t.Any], task_vars: t.Mapping[str, t.Any], instead: Instead = NOTHING
-) -> dict[str, list[Document]]:
+def documents(names: t.Mapping[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, list[Document]]:
     """Return the documents of the files that variables name, by variable, in their order; [] for one without a value.
 
     `names` maps variables to lists of paths, folders or patterns, relative to the inventory's folder, or to the current
     one if it has none. Folders are read with their subfolders. Each file is read once, for the first variable that
     names it. Raise FleetError if an entry is not a text or finds no file, or if a file cannot be read, cannot be
     parsed, lies where Ansible takes it for an inventory, or is a link out of the folder in which it was found, and if
-    there are too many files, too much text in them or too many folders inside each other. `instead` are texts to read
-    in the place of files; a new file among them counts if it lies in a folder that an entry names.
+    there are too many files, too much text in them or too many folders inside each other.
     """
-    found = readable(names, task_vars, instead)
+    found = readable(names, task_vars)
     if found.errors:
         raise found.errors[0]
     return dict(found.documents)
@@ -68,8 +65,9 @@ def readable(
 ) -> ResourceFiles:
     """Return the documents of all files that can be read, and the errors for which `documents` would refuse the others.
 
-    Of a file that cannot be parsed, the documents before the error are returned. `names` and `instead` are
-    those of `documents`.
+    Of a file that cannot be parsed, the documents before the error are returned. `names` are those of `documents`.
+    `instead` are texts to read in the place of files; a new file among them counts if an entry names a folder that it
+    lies in.
     """
     reading = _Reading(task_vars, instead)
     found = {variable: list(reading.of(variable, entries or ())) for variable, entries in names.items()}

@@ -15,18 +15,20 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.cha
 from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.change.resource_key import (
     ResourceKey,
     key_in,
+    key_of,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host, origin
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.documents.merging import (
     OWN_RESERVATION,
+    Merged,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.flat_resource import values_of
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.policy_sources import KINDS
 from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import api as resources
 
 from ...lines.shown_path import shown_path
-from .. import inventory_fleet, inventory_resources, resource_files
+from .. import fleet_documents, inventory_fleet, inventory_resources, inventory_source, resource_files
 from ..resource_files import POLICIES, RESOURCES
 
 #: {prefix of variables with lists of resources: their kind, "" for entries that say it themselves}
@@ -39,14 +41,33 @@ _LISTS = {
     "calico_node_policies": "",
 }
 _RESERVATIONS = "calico_ip_reservations"
+#: The kinds whose resources are in force as they are written, whatever the plan of the fleet is.
+_AS_WRITTEN = frozenset(
+    (
+        "GlobalNetworkPolicy",
+        "NetworkPolicy",
+        "StagedGlobalNetworkPolicy",
+        "StagedNetworkPolicy",
+        "GlobalNetworkSet",
+        "NetworkSet",
+    )
+)
 _OTHERS = "the inventory's variables"
 
 
+class _Listed(t.NamedTuple):
+    """A resource in a list of variables: its place, as errors show it, and its whole document if it can be read."""
+
+    place: str
+    document: t.Optional[t.Mapping[str, t.Any]] = None
+
+
 class PresentNetwork(t.NamedTuple):
-    """The resources in force, and the folders that calico_resource_files names."""
+    """The resources in force, the folders that calico_resource_files names, and the hosts without documents."""
 
     resources: dict[ResourceKey, PresentResource]
     folders: tuple[str, ...]
+    hosts: t.Sequence[Host]
 
     @property
     def folder(self) -> str:
@@ -58,28 +79,62 @@ class PresentNetwork(t.NamedTuple):
         return any(path.startswith(os.path.join(folder, "")) for folder in self.folders)
 
 
-def read(task_vars: t.Mapping[str, t.Any]) -> PresentNetwork:
-    """Return the resources of a valid inventory. Raise FleetError if its fleet cannot be planned."""
-    fleet = inventory_fleet.with_lockfile(task_vars)
-    hosts = fleet.sources.hosts
+def read(task_vars: t.Mapping[str, t.Any], kinds: t.Container[str]) -> PresentNetwork:
+    """Return the resources of these kinds, and maybe others, of a valid inventory.
+
+    Raise FleetError if it is not valid; for kinds that are in force as they are written only as far as they are read.
+    """
+    given = inventory_source.hosts(task_vars)
+    merged = fleet_documents.of_hosts(given, task_vars)
+    hosts = merged.hosts
     names = {variable: variables.of_fleet(hosts, variable) for variable in (RESOURCES, POLICIES)}
     documents = [one for found in resource_files.documents(names, task_vars).values() for one in found]
     written = {key: one for one in documents if (key := key_in(one.content)) is not None}
     listed = _listed(hosts)
     found: dict[ResourceKey, PresentResource] = {}
-    for of_kind in inventory_resources.resources(fleet.fleet, fleet.sources).values():
-        for document in of_kind:
-            key = key_in(document)
-            if key is None or (key.name == OWN_RESERVATION and key not in listed):
-                continue
-            if key in written:
-                found[key] = PresentResource(document, written[key].file, written[key].content)
-            else:
-                found[key] = PresentResource(document, variable=listed.get(key, _otherwise(key)))
+    for document in _in_force(task_vars, merged, kinds, listed):
+        key = key_in(document)
+        if key is None or (key.name == OWN_RESERVATION and key not in listed):
+            continue
+        if key in written:
+            found[key] = PresentResource(document, written[key].file, written[key].content)
+        else:
+            variable = listed[key].place if key in listed else _otherwise(key)
+            found[key] = PresentResource(document, variable=variable)
     for key, one in written.items():
-        if key not in found and key.kind in resources.KINDS:
-            found[key] = PresentResource(resources.parse(one.content).to_document(), one.file, one.content)
-    return PresentNetwork(found, _folders(names[RESOURCES], task_vars))
+        if key not in found and key.kind in resources.KINDS and key.kind in kinds:
+            found[key] = PresentResource(_whole(one.content), one.file, one.content)
+    return PresentNetwork(found, _folders(names[RESOURCES], task_vars), given)
+
+
+def _in_force(
+    task_vars: t.Mapping[str, t.Any],
+    merged: Merged,
+    kinds: t.Container[str],
+    listed: t.Mapping[ResourceKey, _Listed],
+) -> t.Iterator[t.Mapping[str, t.Any]]:
+    """Yield the documents of resources in force, without those of kinds that are not in `kinds`.
+
+    The fleet is planned only for kinds whose documents follow from its plan.
+    """
+    wanted = [kind for kind in resources.KINDS if kind in kinds]
+    if _AS_WRITTEN.issuperset(wanted):
+        for key, one in listed.items():
+            if key.kind in kinds and one.document is not None:
+                yield one.document
+        return
+    fleet = inventory_fleet.planned_from(merged, task_vars).fleet
+    for kind, documents in inventory_resources.resources(fleet, merged).items():
+        if kind in kinds:
+            yield from documents
+
+
+def _whole(content: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:
+    """Return a document with all defaults, or as it is if it is invalid."""
+    try:
+        return resources.parse(content).to_document()
+    except resources.ResourceError:
+        return content
 
 
 def _otherwise(key: ResourceKey) -> str:
@@ -87,36 +142,37 @@ def _otherwise(key: ResourceKey) -> str:
     return "" if key.kind in SETTINGS or key.kind in KINDS else _OTHERS
 
 
-def _listed(hosts: t.Sequence[Host]) -> dict[ResourceKey, str]:
-    """Return the places of resources in lists of variables. Documents of files, which are in them too, are left out."""
-    found: dict[ResourceKey, str] = {}
+def _listed(hosts: t.Sequence[Host]) -> dict[ResourceKey, _Listed]:
+    """Return the resources in lists of variables. Documents of files, which are in them too, are left out."""
+    found: dict[ResourceKey, _Listed] = {}
     seen: set[tuple[str, int]] = set()
     for host in hosts:
         for variable, entries in host.variables.items():
             kind = next((kind for prefix, kind in _LISTS.items() if variable.startswith(prefix)), None)
             if variable == _RESERVATIONS and entries and f"{variable}[0]" not in host.documents:
-                found.setdefault(ResourceKey("IPReservation", "", OWN_RESERVATION), _place(variable, host))
+                key = ResourceKey("IPReservation", "", OWN_RESERVATION)
+                found.setdefault(key, _Listed(_place(variable, host)))
             if kind is None or not isinstance(entries, (list, tuple)) or (variable, id(entries)) in seen:
                 continue
             seen.add((variable, id(entries)))
             for index, entry in enumerate(entries):
                 label = f"{variable}[{index}]"
-                key = _key(kind, entry)
+                key, document = _read(kind, entry)
                 if key is not None and label not in host.documents:
-                    found.setdefault(key, _place(label, host))
+                    found.setdefault(key, _Listed(_place(label, host), document))
     return found
 
 
-def _key(kind: str, entry: t.Any) -> t.Optional[ResourceKey]:
-    """Return what identifies an entry of a list, in the flat form or as a document; None for one without a name."""
+def _read(kind: str, entry: t.Any) -> tuple[t.Optional[ResourceKey], t.Optional[t.Mapping[str, t.Any]]]:
+    """Return what identifies an entry of a list and its whole document, None for what cannot be read alone."""
     if not isinstance(entry, t.Mapping):
-        return None
+        return None, None
     try:
         made = resources.parse_flat(kind or str(entry.get("kind")), entry)
     except resources.ResourceError:
         name = next((name for name in values_of(entry, "metadata", "name") if isinstance(name, str)), None)
-        return ResourceKey(kind, "", name) if kind and name else None
-    return key_in(made.to_document())
+        return (ResourceKey(kind, "", name) if kind and name else None), None
+    return key_of(made), made.to_document()
 
 
 def _place(label: str, host: Host) -> str:

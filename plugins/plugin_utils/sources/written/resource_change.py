@@ -34,6 +34,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.files.chang
     FileChange,
     InterruptedChange,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.finding import ERROR
 from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import api as resources
 
@@ -67,7 +68,7 @@ def change(task_vars: t.Mapping[str, t.Any], request: Data, write: bool) -> Reso
         with contextlib.ExitStack() as stack:
             finished = stack.enter_context(change_set.held(journal)) if write else []
             lines = [f"An interrupted change of {shown_path(path)} is finished." for path in finished]
-            present = present_resources.read(task_vars)
+            present = present_resources.read(task_vars, _kinds(request))
             plan = _planned(present.resources, request)
             texts, contents = _texts(plan, present.folder)
             after = {
@@ -75,7 +76,7 @@ def change(task_vars: t.Mapping[str, t.Any], request: Data, write: bool) -> Reso
                 for path, text in changed_texts(plan.changes, texts, present.folder).items()
             }
             lines += _differences(texts, after)
-            lines += _checked(task_vars, after) if after else []
+            lines += _checked(task_vars, after, present.hosts) if after else []
             if write and after:
                 changes = [
                     FileChange(path, contents[path], None if text is None else text.encode())
@@ -103,6 +104,14 @@ def _inventory_folder(task_vars: t.Mapping[str, t.Any]) -> str:
     if not folder:
         raise CommandError("the inventory is no file, so there are no files to change. Name one: -i INVENTORY.")
     return str(folder)
+
+
+def _kinds(request: Data) -> set[str]:
+    """Return the kinds of the resources that a request names."""
+    if "documents" not in request:
+        return {str(request["kind"])}
+    contents = [one["content"] for one in request["documents"]]
+    return {str(content.get("kind")) for content in contents if isinstance(content, dict)}
 
 
 def _planned(present: Present, request: Data) -> ResourcePlan:
@@ -171,9 +180,11 @@ def _differences(before: t.Mapping[str, t.Optional[str]], after: t.Mapping[str, 
     return lines
 
 
-def _checked(task_vars: t.Mapping[str, t.Any], after: t.Mapping[str, t.Optional[str]]) -> list[str]:
+def _checked(
+    task_vars: t.Mapping[str, t.Any], after: t.Mapping[str, t.Optional[str]], hosts: t.Sequence[Host]
+) -> list[str]:
     """Return the warnings about the changed files. Raise CommandError if the inventory is not valid with them."""
-    looked = lint_source.lint(task_vars, after)
+    looked = lint_source.lint(task_vars, after, hosts)
     errors = [one for one in looked.findings if one.severity == ERROR]
     if errors:
         told = "\n".join(lint_lines.table(errors))

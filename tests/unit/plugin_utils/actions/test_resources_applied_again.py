@@ -19,11 +19,15 @@ ROOT = pathlib.Path(__file__).resolve().parents[4]
 NAMES = sorted(path.name for path in (ROOT / "inventories").iterdir() if (path / "hosts.yml").exists())
 #: The kinds whose documents are no resources of files.
 _NOT_OF_FILES = ("WorkloadEndpoint",)
+_OF_POLICY = ("GlobalNetworkPolicy", "NetworkPolicy", "GlobalNetworkSet", "NetworkSet")
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, t.Any]]:
-    """The result of applying all resources of each inventory to itself."""
+    """The results of applying all resources of each inventory to itself, and those of `NAME of policy` to NAME.
+
+    Resources of policy alone are compared without a plan of the fleet.
+    """
     folder = tmp_path_factory.mktemp("again")
     hosts = {name: str(ROOT / "inventories" / name) for name in NAMES}
     asked = [
@@ -32,23 +36,23 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, t.A
     ]
     for result in controller.run(asked):
         assert not result.get("failed"), result
-    runs = []
-    for name, path in hosts.items():
-        found = json.loads((folder / name).read_text())["answer"]["resources"]
+    runs = {}
+    for name, path in [*hosts.items(), *((f"{name} of policy", path) for name, path in hosts.items())]:
+        found = json.loads((folder / name.removesuffix(" of policy")).read_text())["answer"]["resources"]
         documents = [
             {"content": document, "place": f"{kind}:{index}"}
             for kind in found
-            if kind not in _NOT_OF_FILES
+            if kind not in _NOT_OF_FILES and (kind in _OF_POLICY or not name.endswith(" of policy"))
             for index, document in enumerate(found[kind])
         ]
         request = {"verb": "apply", "namespace": "", "skip": False, "dry_run": False, "documents": documents}
         (folder / f"{name}.json").write_text(json.dumps(request))
         args = {"output": "none", "request_file": str(folder / f"{name}.json")}
-        runs.append(controller.Run("resource_change", args, path, {"": {}}, check_mode=True))
-    return dict(zip(hosts, controller.run(runs)))
+        runs[name] = controller.Run("resource_change", args, path, {"": {}}, check_mode=True)
+    return dict(zip(runs, controller.run(list(runs.values()))))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *(f"{name} of policy" for name in NAMES)])
 def test_what_get_prints_changes_nothing(results: dict[str, dict[str, t.Any]], name: str) -> None:
     result = results[name]
     assert not result.get("failed"), result["msg"]
