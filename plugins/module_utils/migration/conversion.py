@@ -47,6 +47,13 @@ _LEFT_OUT = {
 _DEFAULT_ALLOW = "projectcalico-default-allow"
 #: Fields of a Node's spec that an inventory has. Tunnel addresses are in the lockfile; the rest is Calico's state.
 _NODE_BGP = ("ipv4Address", "ipv6Address", "asNumber", "routeReflectorClusterID")
+#: {field of a Node's bgp: annotation of a node of Kubernetes}
+_ANNOTATIONS = {
+    "ipv4Address": "projectcalico.org/IPv4Address",
+    "ipv6Address": "projectcalico.org/IPv6Address",
+    "asNumber": "projectcalico.org/ASNumber",
+    "routeReflectorClusterID": "projectcalico.org/RouteReflectorClusterID",
+}
 _WITH_PASSWORDS, _PASSWORDS = ("BGPPeer", "BGPConfiguration"), ("password", "nodeMeshPassword")
 _ENCRYPTION = ("wireguardEnabled", "wireguardEnabledV6")
 _OF_SERVERS = ("kubectl.kubernetes.io/last-applied-configuration", "projectcalico.org/metadata")
@@ -145,7 +152,10 @@ class _Conversion:
         self._places.setdefault(key, place)
 
     def _of_api(self, document: dict[str, t.Any], what: str, place: str) -> dict[str, t.Any]:
-        """Return a document of Kubernetes' storage as Calico's API shows it."""
+        """Return a document of Kubernetes' storage, or a node of Kubernetes, as Calico's API shows it."""
+        if document["kind"] == "Node" and document.get("apiVersion") == "v1":
+            self._report.changed.append(Remark(what, "was a node of Kubernetes, with Calico's annotations.", place))
+            return _calico_node(document)
         if document.get("apiVersion") != _STORED:
             return document
         document = {**document, "apiVersion": API_VERSION}
@@ -271,6 +281,19 @@ class _Conversion:
                 name = pool["metadata"]["name"]
                 self._report.changed.append(Remark(what, f"asks for the pool {name}.", place))
                 self._add_resource({"apiVersion": API_VERSION, **pool}, "IPPool", f"IPPool {name}", place)
+
+
+def _calico_node(document: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return a node of Kubernetes as Calico's Node: Calico keeps its part of the node in annotations."""
+    given = document.get("metadata")
+    metadata = given if isinstance(given, dict) else {}
+    annotations = metadata.get("annotations")
+    found = annotations if isinstance(annotations, dict) else {}
+    bgp = {field: found[key] for field, key in _ANNOTATIONS.items() if key in found}
+    if isinstance(bgp.get("asNumber"), str) and bgp["asNumber"].isascii() and bgp["asNumber"].isdecimal():
+        bgp["asNumber"] = int(bgp["asNumber"][:10])
+    plain = {key: metadata[key] for key in ("name", "labels") if key in metadata}
+    return {"apiVersion": API_VERSION, "kind": "Node", "metadata": plain, "spec": {"bgp": bgp} if bgp else {}}
 
 
 def _identity(document: t.Any) -> tuple[str, str]:

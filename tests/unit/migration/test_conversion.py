@@ -190,6 +190,24 @@ def test_a_policy_that_kubernetes_stores_gets_its_own_name() -> None:
     assert (found["apiVersion"], found["metadata"]) == ("projectcalico.org/v3", {"name": "web"})
 
 
+def test_a_node_of_kubernetes_has_calicos_part_in_annotations() -> None:
+    """`kubectl get nodes -o yaml` is enough, without Calico's own calicoctl."""
+    annotations = {
+        "projectcalico.org/IPv4Address": "192.0.2.7/24",
+        "projectcalico.org/ASNumber": "64700",
+        "projectcalico.org/IPv4IPIPTunnelAddr": "10.0.1.1",
+        "other": "{{ x }}",
+    }
+    metadata = {"name": "n", "labels": {"rack": "a", "kubernetes.io/hostname": "n"}, "annotations": annotations}
+    found = imported({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {"podCIDR": "10.0.0.0/24"}})
+    assert found.hosts == {"n": {"ansible_host": "192.0.2.7"}}
+    (document,) = found.documents
+    assert document["metadata"] == {"name": "n", "labels": {"rack": "a"}}
+    assert document["spec"] == {"bgp": {"ipv4Address": "192.0.2.7/24", "asNumber": 64700}}
+    without = imported({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "annotations": 7}})
+    assert "Node n has no address. Add it to the inventory with calico_node_address." in remarks(without)
+
+
 def manifest(**variables: str) -> dict[str, t.Any]:
     env = [{"name": name, "value": value} for name, value in variables.items()]
     env.append({"name": "NODENAME", "valueFrom": {"fieldRef": {}}})
