@@ -132,8 +132,14 @@ def _finding(error: FleetError, hosts: t.Sequence[Host]) -> LintFinding:
 
 def _with_resources(found: LintFinding, hosts: t.Sequence[Host]) -> LintFinding:
     """Return the finding with the names of resources for the variables whose values are those of documents."""
-    what, remedy = (with_resources(text, hosts) for text in (found.what, found.remedy))
-    return _shortened(dataclasses.replace(found, what=what, remedy=remedy))
+    subject, rest = FleetError(found.variable, None, "", "", found.origin), found.what
+    if rest.startswith(found.variable):
+        locate(subject, hosts)
+        rest = rest[len(found.variable) :]
+        what = f"{subject.variable}{with_resources(rest, hosts)}"
+    else:
+        what = with_resources(rest, hosts)
+    return _shortened(dataclasses.replace(found, what=what, remedy=with_resources(found.remedy, hosts)))
 
 
 def _variable(hosts: t.Sequence[Host], name: str, refused: list[FleetError]) -> t.Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
+import re
 import typing as t
 
 import pytest
@@ -650,3 +651,21 @@ def test_any_document_is_taken_or_refused(contents: list[t.Any]) -> None:
         inventory.read(found.hosts, found.policies)
     except FleetError as error:
         assert str(error)
+
+
+def test_no_template_of_roles_and_playbooks_reads_what_a_document_may_say() -> None:
+    """Ansible's templates know variables alone: one that a document gives would be missing there."""
+    root = pathlib.Path(__file__).parents[4]
+    said = {one.variable for one in FIELDS} | {"calico_ip_pools", "calico_bgp_peers", "calico_bgp_filters"}
+    said |= {"calico_ip_reservations", "calico_bgp_enabled", "calico_underlay_mtu", "calico_policies"}
+    files = [path for folder in ("roles", "playbooks") for path in (root / folder).rglob("*") if path.is_file()]
+    expressions = [
+        (path, inner)
+        for path in files
+        if path.suffix in (".yml", ".j2", "") and path.parent.name != "meta"
+        for text in path.read_text("utf-8", "replace").splitlines()
+        for inner in re.findall(r"{{.*?}}|^\s*(?:when|that|failed_when|changed_when|- ).*", text)
+    ]
+    assert len(expressions) > 100
+    found = {(str(path), name) for path, inner in expressions for name in said if re.search(rf"\b{name}\b", inner)}
+    assert found == set()

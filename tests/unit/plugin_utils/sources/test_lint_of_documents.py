@@ -98,3 +98,25 @@ def test_every_error_is_found_and_named(tmp_path: pathlib.Path) -> None:
         "Remove it if it is not needed; docs/how-to/resource-files.md says what takes its place. "
         "[document-without-effect]",
     ]
+
+
+def test_a_finding_about_a_document_names_its_resource_and_line(tmp_path: pathlib.Path) -> None:
+    """Rules know variables alone; what they find in the value of a document is named by the document."""
+    (tmp_path / "prod").mkdir()
+    (tmp_path / "resources").mkdir()
+    (tmp_path / "resources" / "pools.yml").write_text(DOCUMENTS["pools.yml"].rpartition("---\n")[2])
+    own = {
+        "calico_ip_pools": [{"name": "default", "cidr": "10.244.0.0/16"}],
+        "calico_resource_files": ["../resources"],
+        "calico_node_address": "10.10.1.11/24",
+    }
+    given: dict[str, t.Any] = {
+        "inventory_dir": str(tmp_path / "prod"),
+        "groups": {"all": ["node1"], "calico_nodes": ["node1"]},
+        "hostvars": {"node1": own},
+    }
+    (found,) = lint_source.lint(given).findings
+    assert str(found).replace(f"{tmp_path}/resources/", "") == (
+        "pools.yml:5: warning: IPPool rack: spec.nodeSelector rack == 'x' matches no node, so that no node gets "
+        "addresses of pool rack. Correct it, or the calico_node_labels of the nodes that are meant. [pool-for-nobody]"
+    )
