@@ -337,6 +337,7 @@ def _files_of_resources(parser: t.Any) -> None:
         "-f", "--filename", action="append", default=[], metavar="FILE", help="file, folder or - ; may be repeated"
     )
     parser.add_argument("-R", "--recursive", action="store_true", help="include subfolders")
+    parser.add_argument("--skip-empty", action="store_true", help="files and folders without a resource are no error")
 
 
 def _inventory(parser: t.Any) -> None:
@@ -408,7 +409,6 @@ def _changes(commands: t.Any) -> None:
             parser.add_argument("names", metavar="NAME", nargs="*", help="names of resources")
         if verb in ("create", "apply", "replace", "delete"):
             _files_of_resources(parser)
-            parser.add_argument("--skip-empty", action="store_true", help="files without a document are no error")
         if verb == "create":
             parser.add_argument("--skip-exists", dest="skip", action="store_true", help="pass over what exists already")
         if verb == "delete":

@@ -187,14 +187,14 @@ def _of_files(arguments: argparse.Namespace) -> list[WantedResources]:
     if arguments.kind is not None:
         raise UsageError("say what to get once: a KIND, or -f FILE for the resources that a file names.")
     wanted = []
-    for path in named_files.paths(arguments.filename, arguments.recursive):
+    for path in named_files.paths(arguments.filename, arguments.recursive, arguments.skip_empty):
         name = "<stdin>" if path == "-" else path
         try:
             documents = [document for document, dummy in documents_of(named_files.read(path), name)]
         except NotReadable as error:
             raise CommandError(f"{name}:{error.line}: {error}" if error.line else f"{name}: {error}") from error
         wanted += [_named(document, name, arguments) for document in documents]
-    if not wanted:
+    if not wanted and not arguments.skip_empty:
         files = ", ".join(arguments.filename)
         raise CommandError(f"{files} has no document. Write apiVersion, kind, metadata and spec.")
     return wanted

@@ -45,7 +45,7 @@ def _inventory(arguments: argparse.Namespace) -> int:
 def _files_of_resources(arguments: argparse.Namespace) -> int:
     good = 0
     problems: list[Problem] = []
-    for path in named_files.paths(arguments.filename, arguments.recursive):
+    for path in named_files.paths(arguments.filename, arguments.recursive, arguments.skip_empty):
         name = "<stdin>" if path == "-" else path
         text = named_files.read(path)
         try:
@@ -59,7 +59,7 @@ def _files_of_resources(arguments: argparse.Namespace) -> int:
                 problems.append(problem)
             else:
                 good += 1
-        if not documents:
+        if not documents and not arguments.skip_empty:
             problems.append(Problem(name, None, "has no document. Write apiVersion, kind, metadata and spec."))
     for problem in problems:
         sys.stderr.write(f"{problem}\n")

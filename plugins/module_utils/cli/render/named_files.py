@@ -14,10 +14,11 @@ from . import document_file
 from .document_text import EXTENSIONS
 
 
-def paths(names: t.Sequence[str], recursive: bool) -> t.Iterator[str]:
+def paths(names: t.Sequence[str], recursive: bool, skip_empty: bool = False) -> t.Iterator[str]:
     """Yield the paths that -f names: a file, "-" for stdin, or the files of resources in a folder, sorted.
 
-    With `recursive`, those of the folders in it are among them. Raise CommandError for a folder without any.
+    With `recursive`, those of the folders in it are among them. Raise CommandError for a folder without any, unless
+    `skip_empty`.
     """
     for name in names:
         if name == "-" or not os.path.isdir(name):
@@ -28,7 +29,7 @@ def paths(names: t.Sequence[str], recursive: bool) -> t.Iterator[str]:
             if not recursive:
                 folders.clear()
             found += [os.path.join(folder, entry) for entry in entries if entry.endswith(EXTENSIONS)]
-        if not found:
+        if not found and not skip_empty:
             raise CommandError(f"no resources specified in directory {name}. It has no file *.yaml, *.yml or *.json.")
         yield from sorted(found)
 

@@ -488,6 +488,18 @@ def test_files_that_name_nothing(node: Node, text: str, status: int, error: str)
     assert node.run("get", "-f", str(path)) == (status, "", f"calicoctl: {error}\n")
 
 
+def test_files_without_a_resource_may_be_skipped(node: Node) -> None:
+    node.store()
+    (node.folder / "empty").mkdir()
+    for path in (node.folder / "empty", node.folder / "empty.yaml"):
+        if not path.exists():
+            path.write_text("# nothing\n")
+        for command in ("get", "validate"):
+            assert node.run(command, "-f", str(path))[0] == 1
+            status, dummy, err = node.run(command, "-f", str(path), "--skip-empty")
+            assert (status, err) == (0, "")
+
+
 def test_a_file_that_does_not_exist(node: Node) -> None:
     expected = "calicoctl: /no/such/file cannot be read: No such file or directory.\n"
     assert node.run("get", "-f", "/no/such/file") == (1, "", expected)

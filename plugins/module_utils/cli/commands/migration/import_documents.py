@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace, dummy: t.Any) -> int:
         raise CommandError(f"--to {target} exists already, and is no empty folder. Name a new one.")
     host_local = [file for text in arguments.host_local for file in _host_local(text)]
     try:
-        imported = conversion.convert(_given(files, arguments.recursive), host_local)
+        imported = conversion.convert(_given(files, arguments.recursive, arguments.skip_empty), host_local)
     except conversion.TooManyDocuments as error:
         raise CommandError(f"{error}. Import a part of them.") from error
     _write(target, _texts(imported))
@@ -64,8 +64,8 @@ def _next_steps(target: str) -> list[str]:
     ]
 
 
-def _given(files: t.Sequence[str], recursive: bool) -> t.Iterator[GivenDocument]:
-    for path in named_files.paths(files, recursive):
+def _given(files: t.Sequence[str], recursive: bool, skip_empty: bool) -> t.Iterator[GivenDocument]:
+    for path in named_files.paths(files, recursive, skip_empty):
         name = "<stdin>" if path == "-" else path
         line = 0
         for text in _PARTS.split(named_files.read(path)):
