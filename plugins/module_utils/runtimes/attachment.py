@@ -123,18 +123,26 @@ async def attach(agent: AttachmentBackend, request: AddRequest) -> tuple[Attache
     A workload of the same network, container and interface in another network namespace is deleted first: a container
     that was killed is started again without a request to remove its attachment. Raise AgentError.
     """
-    present = find(agent, Attachment(request.network, request.container, request.peer_interface))
+    present = _present(agent, request)
     if present is not None and present.netns != request.netns:
         await agent.delete(present.id)
         present = None
     try:
         return await agent.add(request), present is None
     except AgentError as error:
-        if error.code != protocol.CONFLICT or error.data.get("field") != "netns":
+        if error.code != protocol.CONFLICT:
+            raise
+        # A call that was killed may have been under way when this one began.
+        since = _present(agent, request)
+        if error.data.get("field") != "netns" and (since is None or since.netns == request.netns):
             raise
     # The container was restarted, and the path of its namespace leads to another namespace.
     await agent.delete(request.id)
     return await agent.add(request), True
+
+
+def _present(agent: AttachmentBackend, request: AddRequest) -> t.Optional[AttachedWorkload]:
+    return find(agent, Attachment(request.network, request.container, request.peer_interface))
 
 
 async def detach(agent: AttachmentBackend, attachment: Attachment) -> bool:

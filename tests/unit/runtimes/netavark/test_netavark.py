@@ -110,6 +110,22 @@ def test_a_path_that_leads_to_another_namespace_replaces() -> None:
     assert len(podman.agent.workloads) == 1
 
 
+def test_a_setup_replaces_one_that_ends_meanwhile() -> None:
+    """The agent still works for a podman that was killed when the next one sets the container up elsewhere."""
+    podman = Podman()
+    podman.setup()
+    found = podman.agent.workloads
+    podman.agent.namespaces["/run/netns/netns-2"] = {}
+
+    def under_way(id: str) -> None:
+        del podman.agent.__dict__["get"]  # the next question is answered as usual
+
+    podman.agent.get = under_way  # type: ignore[method-assign]
+    podman.setup(netns="/run/netns/netns-2")
+    (workload,) = found.values()
+    assert workload.netns == "/run/netns/netns-2" and podman.agent.namespaces[NETNS] == {}
+
+
 def test_two_interfaces_are_two_workloads() -> None:
     podman = Podman()
     podman.setup()
