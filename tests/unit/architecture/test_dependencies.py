@@ -63,7 +63,7 @@ ALLOWED: dict[str, set[str]] = {
     # Text and values for people, on the controller. It does no I/O, as the parts of other rooms that it uses.
     "report": {"cli", "datastore.heartbeats", "fleet", "ipam", "state", "base"},
     # Edits of documents and of their texts, on the controller. Of cli it takes the writer of YAML, which does no I/O.
-    "editing": {"cli.render.yaml_text", "resources", "base"},
+    "editing": {"cli.render.yaml_text", "policy", "resources", "base"},
     # The modules, which the controller sends as an archive or the installed engine runs.
     "modules": {"cli", "node", "bgp", "dataplane", "bird", "datastore", "preflight", "state", "wire", "base"},
 }  # fmt: skip

@@ -11,6 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from ...base.document_limits import BeyondLimits
+from ...policy.documents import from_resources, to_resources
 from ...resources import api as resources
 from ..patches import labels
 from ..patches.errors import PatchError
@@ -29,13 +30,15 @@ class PresentResource(t.NamedTuple):
     """A resource that is in force.
 
     `document` has all defaults. `written` is its document as `file` has it, None and "" for one that no file of
-    resources has. `variable` is where a variable has it, as errors show that, "" for one that no variable has.
+    resources has. `variable` is where a variable has it, as errors show that, "" for one that no variable has. `listed`
+    is its document as the variable has it.
     """
 
     document: t.Mapping[str, t.Any]
     file: str = ""
     written: t.Optional[t.Mapping[str, t.Any]] = None
     variable: str = ""
+    listed: t.Optional[t.Mapping[str, t.Any]] = None
 
 
 class AskedDocument(t.NamedTuple):
@@ -199,7 +202,8 @@ def _replaced(
 ) -> PlannedChange:
     """Return the change of a resource that is there to the document `content`, which was read as `resource`."""
     before = _parsed(found.document)
-    if resource in (before, _parsed(found.written)):
+    forms = filter(None, (before, _parsed(found.written), _parsed(found.listed)))
+    if any(resource in (form, _canonical(form)) for form in forms):
         return PlannedChange(key, unchanged=True)
     if key.kind in SETTINGS and before is not None:
         differences = difference(_settings(before.to_document()), _settings(resource.to_document()))
@@ -211,6 +215,17 @@ def _replaced(
     if found.variable and found.written is None:
         raise _Refused(f"{key} stands in {found.variable}. Change it there")
     return PlannedChange(key, own_content(content), found.file)
+
+
+def _canonical(resource: resources.Resource) -> resources.Resource:
+    """Return a resource of policy as `get` shows it, with selectors and networks in one form; any other as it is."""
+    if isinstance(resource, (resources.GlobalNetworkPolicy, resources.NetworkPolicy)):
+        return to_resources.policy(from_resources.policy(resource))
+    if isinstance(resource, (resources.GlobalNetworkSet, resources.NetworkSet)):
+        return to_resources.network_set(from_resources.network_set(resource))
+    if isinstance(resource, resources.Profile):
+        return to_resources.profile(from_resources.profile(resource))
+    return resource
 
 
 def _parsed(document: t.Optional[t.Mapping[str, t.Any]]) -> t.Optional[resources.Resource]:

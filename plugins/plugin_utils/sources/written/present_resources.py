@@ -99,8 +99,8 @@ def read(task_vars: t.Mapping[str, t.Any], kinds: t.Container[str]) -> PresentNe
         if key in written:
             found[key] = PresentResource(document, written[key].file, written[key].content)
         else:
-            variable = listed[key].place if key in listed else _otherwise(key)
-            found[key] = PresentResource(document, variable=variable)
+            other = listed.get(key, _Listed(_otherwise(key)))
+            found[key] = PresentResource(document, variable=other.place, listed=other.document)
     for key, one in written.items():
         if key not in found and key.kind in resources.KINDS and key.kind in kinds:
             found[key] = PresentResource(_whole(one.content), one.file, one.content)
@@ -150,8 +150,8 @@ def _listed(hosts: t.Sequence[Host]) -> dict[ResourceKey, _Listed]:
         for variable, entries in host.variables.items():
             kind = next((kind for prefix, kind in _LISTS.items() if variable.startswith(prefix)), None)
             if variable == _RESERVATIONS and entries and f"{variable}[0]" not in host.documents:
-                key = ResourceKey("IPReservation", "", OWN_RESERVATION)
-                found.setdefault(key, _Listed(_place(variable, host)))
+                own = ResourceKey("IPReservation", "", OWN_RESERVATION)
+                found.setdefault(own, _Listed(_place(variable, host)))
             if kind is None or not isinstance(entries, (list, tuple)) or (variable, id(entries)) in seen:
                 continue
             seen.add((variable, id(entries)))

@@ -140,6 +140,26 @@ def test_a_change_is_refused_in_calico_s_words(verb: str, contents: list[t.Any],
     assert str(raised.value) == why
 
 
+def test_what_get_shows_of_a_policy_changes_nothing() -> None:
+    """`get` shows selectors in one form and no labels of policies; a label or another action is a change."""
+    rule = {"action": "Allow", "source": {"selector": "a == 'b'"}}
+    web = document("NetworkPolicy", "a", {"selector": "app == 'web'", "ingress": [rule]}, labels={"x": "y"})
+    shown = in_force(document("NetworkPolicy", "a", {
+        "selector": 'app == "web"', "ingress": [{"action": "Allow", "source": {"selector": 'a == "b"'}}]
+    }))  # fmt: skip
+    key = ResourceKey("NetworkPolicy", "default", "a")
+    labelled = {**shown, "metadata": {**shown["metadata"], "labels": {"x": "z"}}}
+    for found in (PresentResource(shown, "f.yml", web), PresentResource(in_force(web), "f.yml", web)):
+        for content, changes in ((shown, 0), (web, 0), (labelled, 1)):
+            asked = [AskedDocument(content, "net.yml:1")]
+            assert len(changed(plan_documents("apply", {key: found}, asked))) == changes
+    staged = document("StagedGlobalNetworkPolicy", "a", {"selector": "all()"})
+    deletion = document("StagedGlobalNetworkPolicy", "a", {"selector": "all()", "stagedAction": "Delete"})
+    key = ResourceKey("StagedGlobalNetworkPolicy", "", "a")
+    found = PresentResource(in_force(staged), "f.yml", staged)
+    assert len(changed(plan_documents("apply", {key: found}, [AskedDocument(deletion, "net.yml:1")]))) == 1
+
+
 def test_what_exists_or_does_not_is_passed_over_if_that_is_asked() -> None:
     found = plan("create", NEW, OTHER, skip=True)
     assert (changed(found), found.said) == (
