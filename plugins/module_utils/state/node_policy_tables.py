@@ -220,16 +220,16 @@ def elsewhere(
     for one in policy.endpoints:
         if one.kind != model.WORKLOAD_ENDPOINT or (one.node != state.node and one.node not in live):
             taken.update(one.addresses)
-            yield _told_apart(one, names)
+            yield told_apart(one, names)
     for one in others:
         if one.node == state.node:
             continue
         if taken.isdisjoint(one.addresses):
-            yield _told_apart(one, names)
+            yield told_apart(one, names)
             continue
         left = tuple(address for address in one.addresses if address not in taken)
         if left:
-            yield _told_apart(dataclasses.replace(one, addresses=left), names)
+            yield told_apart(dataclasses.replace(one, addresses=left), names)
 
 
 def planned(policy: PolicyState, node: str) -> dict[str, Endpoint]:
@@ -247,7 +247,7 @@ def own_endpoint(
     return workload_endpoint(node, workload, workload.interface, workload.addresses, policy.settings.workload_profiles)
 
 
-def _told_apart(endpoint: Endpoint, names: set[str]) -> Endpoint:
+def told_apart(endpoint: Endpoint, names: set[str]) -> Endpoint:
     """Return the endpoint, renamed as `all_endpoints` says if `names` has its name, and add its name to `names`."""
     if endpoint.kind != model.WORKLOAD_ENDPOINT:
         return endpoint

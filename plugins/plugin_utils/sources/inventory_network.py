@@ -5,15 +5,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import ipaddress
 import typing as t
 from collections.abc import Iterator, Mapping
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow.known_network import KnownNetwork, Place
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.documents import PublishedEndpoint
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import compiler
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import own_endpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import WORKLOAD_ENDPOINT, Endpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import (
+    own_endpoint,
+    told_apart,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState
 
@@ -79,6 +84,34 @@ def known_network(fleet: Fleet) -> KnownNetwork:
         place=place,
         since=lambda dummy: SINCE,
         members6=members6,
+    )
+
+
+def with_attached(known: KnownNetwork, published: t.Iterable[PublishedEndpoint]) -> KnownNetwork:
+    """Return the network of an inventory with the workloads that agents attached to its nodes, as they published them.
+
+    The inventory's workloads keep their names and addresses. What is published of them does not count.
+    """
+    own = [one for one in known.endpoints if one.kind == WORKLOAD_ENDPOINT]
+    names, taken = {one.name for one in own}, {address for one in own for address in one.addresses}
+    nodes, attached = set(known.nodes), dict[str, Endpoint]()
+    for planned, endpoint in ((one.planned, one.endpoint) for one in published):
+        left = tuple(address for address in endpoint.addresses if address not in taken)
+        if left and not planned and endpoint.node in nodes:
+            taken.update(left)
+            found = told_apart(dataclasses.replace(endpoint, addresses=left), names)
+            attached[found.name] = found
+
+    def since(endpoint: Endpoint) -> str:
+        if attached.get(endpoint.name) is endpoint:
+            return f"on {endpoint.node}, as the datastore has it"
+        return known.since(endpoint)
+
+    return dataclasses.replace(
+        known,
+        endpoints=(*known.endpoints, *attached.values()),
+        since=since,
+        attached="It also has the workloads that agents attached, as the datastore has them.",
     )
 
 

@@ -64,6 +64,7 @@ class FakeFleet:
         labels: t.Optional[dict[str, str]] = None,
         planned: bool = False,
         interface: str = "",
+        profiles: tuple[str, ...] = (),
     ) -> None:
         namespace, slash, own = name.partition("/")
         name = name if slash else f"default/{name}"
@@ -75,6 +76,7 @@ class FakeFleet:
             interface,
             addresses,
             tuple(sorted((labels or {}).items())),
+            profiles,
             namespace=name.partition("/")[0],
         )
         document = documents.encode_endpoint(PublishedEndpoint(endpoint, planned))

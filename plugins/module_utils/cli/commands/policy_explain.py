@@ -122,6 +122,7 @@ def _known(sources: Sources) -> KnownNetwork:
         device_to=device_to,
         since=since,
         members6=_members(state, "address6"),
+        attached="Other nodes' workloads are those that the datastore has." if datastore is not None else "",
     )
 
 

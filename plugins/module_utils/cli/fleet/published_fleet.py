@@ -93,11 +93,17 @@ def read(
 async def _read(found: DatastoreSettings, node: str, workloads: bool, by_run: bool) -> PublishedFleet:
     client = datastore_source.connect(found)
     try:
+        return await listed(client, node, workloads, by_run)
+    finally:
+        await client.close()
+
+
+async def listed(client: EtcdClient, node: str = "", workloads: bool = True, by_run: bool = False) -> PublishedFleet:
+    """Return and raise what `read` does, by this client."""
+    try:
         return await asyncio.wait_for(_listed(client, node, workloads, by_run), SECONDS)
     except asyncio.TimeoutError:
         raise ListingTooSlow from None
-    finally:
-        await client.close()
 
 
 async def _listed(client: EtcdClient, node: str, workloads: bool, by_run: bool) -> PublishedFleet:

@@ -43,6 +43,11 @@ class FlowEnd:
         return None
 
 
+def is_owned(end: FlowEnd) -> bool:
+    """Return whether an address has a known owner, or is outside of the fleet."""
+    return end.endpoint is not None or end.is_node or not end.node
+
+
 class FlowEnds:
     """The finder of ends in a known network."""
 
@@ -127,7 +132,7 @@ class FlowEnds:
         near = difflib.get_close_matches(text, [*workloads, *bare, *nodes, *hosts], 1)
         hint = f" Did you mean {bare.get(near[0], near[0])}?" if near else ""
         others = f" HostEndpoints: {_listed(hosts)}." if hosts else ""
-        rest = (
+        rest = self._known.attached or (
             "Other nodes' workloads are known here if a rule means them; give others by address, or run "
             "playbooks/sync_workloads.yml."
             if self._known.at

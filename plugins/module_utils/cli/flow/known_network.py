@@ -41,7 +41,8 @@ class KnownNetwork:
     addresses}}, as far as known, without the interfaces of workloads. `place` returns the place of an address,
     `device_to` the interface by which the kernel of `at` sends to an address ("" if unknown; no function for an
     inventory; KernelError if the kernel refuses to tell), and `since` a text that dates the knowledge of an endpoint
-    ("" if it is observed now).
+    ("" if it is observed now). `attached` is a sentence about workloads that agents attached elsewhere, for the error
+    about an unknown end; "" is for no datastore.
     """
 
     who: str
@@ -54,6 +55,7 @@ class KnownNetwork:
     device_to: t.Optional[t.Callable[[str], str]] = None
     since: t.Callable[[Endpoint], str] = _nothing
     members6: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    attached: str = ""
 
     @property
     def nodes(self) -> list[str]:
