@@ -37,6 +37,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "another_node_bgp": "Routes that it announces by BGP",
         "another_node_text": "Texts that reach ipset, iptables, BIRD and systemd",
         "another_node_documents": "Workloads in the datastore",
+        "another_node_views": "Lists of the fleet from the datastore",
         "another_node_heartbeats": "Heartbeats in the datastore",
         "another_node_gate": "Etcd behind gates",
         "another_node_connections": "Ports of a member's host",

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: policy_explain
-short_description: Explain whether policy allows a flow, from the inventory only
+short_description: Explain whether policy allows a flow, from the inventory
 version_added: 0.2.0
 description:
   - Reports for one flow whether it is allowed, which tier, policy and rule decides, which rules were tried before and
     why they did not match, and which way the packet takes.
-  - Everything is computed on the controller from the inventory and its lockfile. It connects to no host, so it answers
+  - Everything is computed on the controller from the inventory and its lockfile. It connects to no node, so it answers
     while hosts are down, and before the policy is rolled out.
-  - Workloads that agents attached between runs are not in the inventory. C(calicoctl policy explain) on a node knows
-    the present workloads of that node.
+  - Workloads that agents attached between runs are not in the inventory. If O(from) or O(to) is none of its own, and
+    the fleet has a datastore, it is looked up there. Without one, C(calicoctl policy explain) on a node knows the
+    present workloads of that node.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:

@@ -111,11 +111,11 @@ async def _listed(client: EtcdClient, node: str, workloads: bool, by_run: bool) 
     ranges = [keys.under(keys.BLOCKS)]
     if workloads:
         ranges = [*ranges, keys.under(keys.endpoints_of(node))] if node else [keys.WATCHED]
-    has_blocks, first = False, True
+    has_blocks, first, left_out = False, True, dict[str, int]()
     for wanted in ranges:
         async for page in client.pages(wanted, bounds=SHARE):
             if page.left_out:
-                mirror.leave_out(page.owner, page.left_out)
+                left_out[page.owner] = left_out.get(page.owner, 0) + page.left_out
             has_blocks = has_blocks or any(keys.parse_blocks_key(entry.key) is not None for entry in page.entries)
             budget.spend(page.entries)
             mirror.list_part(page.entries, first)
@@ -125,6 +125,13 @@ async def _listed(client: EtcdClient, node: str, workloads: bool, by_run: bool) 
     for dummy in mirror.list_end(Position(0, 0, 0)):
         pass
     complaints = [*_refused(mirror), *_incomplete(mirror, node)] if workloads else []
+    if left_out:
+        owner, count = next(iter(left_out.items()))
+        more = f" The same holds for {len(left_out) - 1} more nodes." if len(left_out) > 1 else ""
+        complaints.append(
+            f"{count} keys of {owner} are not read: of a node, {SHARE.keys} keys and {SHARE.bytes >> 20} MiB are the "
+            f"most.{more}"
+        )
     pools, members = None, None
     if by_run:
         pools = await _documents(client, keys.POOLS, budget, lambda dummy, body: str(_POOL(body)["cidr"]), complaints)
