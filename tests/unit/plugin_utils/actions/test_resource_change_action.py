@@ -11,6 +11,7 @@ import pathlib
 import typing as t
 
 import pytest
+import yaml
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.errors import CommandError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.written import resource_change
 
@@ -59,6 +60,7 @@ def request(verb: str, *documents: t.Any, **more: t.Any) -> dict[str, t.Any]:
 
 VXLAN = document("IPPool", "default", {"cidr": "10.244.0.0/16", "vxlanMode": "Always", "natOutgoing": True})
 NEW = document("NetworkPolicy", "web", {"selector": "app == 'web'"}, namespace="prod")
+HOSTILE = "\x1b]0;mine\x07\n---\nkind: Tier\u2028\x85"
 CASES: dict[str, dict[str, t.Any]] = {
     "changed": request("apply", VXLAN),
     "dry": request("apply", VXLAN, dry_run=True),
@@ -79,6 +81,10 @@ CASES: dict[str, dict[str, t.Any]] = {
     "settings": request("apply", document("BGPConfiguration", "default", {"asNumber": 64520, "listenPort": 1790})),
     "no folder": request("create", NEW),
     "crlf": request("apply", VXLAN),
+    "traversal": request("create", document("Tier", "../../x", {})),
+    "control": request("create", document("Tier", "x", {}, annotations={"note": HOSTILE})),
+    "link": request("create", document("Tier", "x", {})),
+    "one of two": request("create", document("Tier", "good", {}), document("Tier", "bad", {"order": "x"})),
 }  # fmt: skip
 
 
@@ -90,6 +96,8 @@ def inventory(folder: pathlib.Path, name: str) -> str:
         if name == "crlf":
             text = text.replace("\n", "\r\n")
         (folder / path).write_text(text, newline="")
+    if name == "link":
+        (folder / "net" / "tier").symlink_to("/etc")
     return str(folder / "prod" / "hosts.yml")
 
 
@@ -195,9 +203,18 @@ def test_a_file_keeps_its_line_ends(results: t.Any) -> None:
     assert files(folder)["net/pools.yml"] == CHANGED.replace("\n", "\r\n")
 
 
+def test_text_of_a_document_controls_neither_the_terminal_nor_the_file(results: t.Any) -> None:
+    folder, result = results["control"]
+    text = files(folder)["net/tier/x.yml"]
+    assert yaml.safe_load(text)["metadata"] == {"name": "x", "annotations": {"note": HOSTILE}}
+    assert all(character.isprintable() for character in "".join([*text.splitlines(), *result["lines"]]))
+
+
 @pytest.mark.parametrize(
     ("name", "why"),
     [
+        ("traversal", "x.yml:1: Tier ../../x: metadata.name ../../x is not a name of lower case letters"),
+        ("one of two", "x.yml:2: Tier bad: spec.order x is a text."),
         ("variable", "failed to apply 'IPPool' resource: [IPPool(listed) stands in calico_ip_pools[0] "
          "(DIR/prod/hosts.yml:6). Change it there]"),
         ("overlap", "nothing was written, because the inventory would not be valid:\n"),
@@ -211,8 +228,14 @@ def test_a_change_is_refused_as_a_whole(results: t.Any, name: str, why: str) -> 
     folder, result = results[name]
     assert result["failed"]
     assert result["msg"].replace(str(folder), "DIR").startswith(why)
-    expected = os.listdir(folder / "net")
-    assert sorted(expected) == ["bgp.yml", "pools.yml"]
+    assert sorted(os.listdir(folder / "net")) == ["bgp.yml", "pools.yml"]
+
+
+def test_a_folder_that_is_a_link_out_of_its_folder_is_not_written_through(results: t.Any) -> None:
+    folder, result = results["link"]
+    assert result["failed"]
+    assert "DIR/net/tier is a link that leads out of DIR/net." in result["msg"].replace(str(folder), "DIR")
+    assert not os.path.exists("/etc/x.yml")
 
 
 @pytest.mark.parametrize(
