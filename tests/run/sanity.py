@@ -54,6 +54,8 @@ STARTED = (
     "plugins/module_utils/cli/commands/*.py",
     "plugins/module_utils/cli/commands/node/*.py",
     "plugins/module_utils/cli/commands/shell/*.py",
+    "plugins/module_utils/cli/commands/migration/*.py",
+    "plugins/module_utils/cli/fleet/*.py",
     "plugins/module_utils/cli/connection/api_config.py",
 )
 
