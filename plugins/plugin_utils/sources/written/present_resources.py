@@ -41,6 +41,7 @@ _LISTS = {
     "calico_node_policies": "",
 }
 _RESERVATIONS = "calico_ip_reservations"
+_RESERVATION_KEY = ResourceKey("IPReservation", "", OWN_RESERVATION)
 #: The kinds whose resources are in force as they are written, whatever the plan of the fleet is.
 _AS_WRITTEN = frozenset(
     (
@@ -150,8 +151,7 @@ def _listed(hosts: t.Sequence[Host]) -> dict[ResourceKey, _Listed]:
         for variable, entries in host.variables.items():
             kind = next((kind for prefix, kind in _LISTS.items() if variable.startswith(prefix)), None)
             if variable == _RESERVATIONS and entries and f"{variable}[0]" not in host.documents:
-                own = ResourceKey("IPReservation", "", OWN_RESERVATION)
-                found.setdefault(own, _Listed(_place(variable, host)))
+                found.setdefault(_RESERVATION_KEY, _Listed(_place(variable, host)))
             if kind is None or not isinstance(entries, (list, tuple)) or (variable, id(entries)) in seen:
                 continue
             seen.add((variable, id(entries)))
