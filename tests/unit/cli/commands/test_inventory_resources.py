@@ -91,9 +91,10 @@ def test_workloads_of_an_inventory_are_listed_by_namespace(node: Node, inventory
     assert node.run("get", "wep", "-n", "prod", "-o", columns, "-i", inventory)[1] == (
         "NAMESPACE   WORKLOAD\nprod        web\n\n"
     )
-    assert node.run("get", "wep", "-A", "-o", columns, "-i", inventory)[1] == (
-        "NAMESPACE   WORKLOAD\nprod        web\n\n"
-    )
+    everything = ("get", "wep", "-A", "-o", columns, "-i", inventory)
+    assert node.run(*everything)[1] == "NAMESPACE   WORKLOAD\nprod        web\n\n"
+    assert node.run(*everything, "--node", "node1")[1] == "NAMESPACE   WORKLOAD\nprod        web\n\n"
+    assert node.run(*everything, "--node", "node2")[1] == "NAMESPACE   WORKLOAD\n\n"
 
 
 def test_a_peer_of_chosen_nodes_shows_their_selector(
