@@ -195,6 +195,12 @@ CASES = {
     "sync_workloads": (f"{PLAYBOOK}sync_workloads", "synced 2/2 nodes ..."),
     "scale": (f"{PLAYBOOK}scale", "in all: 2 nodes, 1 session, 4 blocks"),
     "resources": (f"{PLAYBOOK}resources", "Node 2"),
+    # It runs the playbook change.
+    "calicoctl create": (
+        "mkdir fleet/.resources && echo 'calico_resource_files: [.resources]' > fleet/group_vars/all/resources.yml && "
+        f"echo '{{kind: Tier, metadata: {{name: own}}}}' | {CALICOCTL} -i fleet create -f - --dry-run",
+        "Nothing was written: this is a dry run of: Successfully created 1 'Tier' resource(s)",
+    ),
     "status": (f"{PLAYBOOK}status -e strict=true", "good 2/2 nodes ..."),
     "teardown": (f"{PLAYBOOK}teardown --check --diff", "- unit calico-agent.service enabled, started"),
     # become on the command line

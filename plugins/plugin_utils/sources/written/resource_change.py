@@ -89,9 +89,8 @@ def change(task_vars: t.Mapping[str, t.Any], request: Data, write: bool) -> Reso
         where = shown_path(os.fsdecode(error.filename or folder))
         raise CommandError(f"{where} cannot be written: {error.strerror}. Nothing was changed.") from error
     unchanged = [str(one.key) for one in plan.changes if one.unchanged]
-    lines += [plan.said, *(f"{key} is unchanged" for key in unchanged)]
-    if after and not write:
-        lines.append("Nothing was written: this is a dry run.")
+    said = plan.said if write or not after else f"Nothing was written: this is a dry run of: {plan.said}"
+    lines += [said, *(f"{key} is unchanged" for key in unchanged)]
     return ResourceChange(tuple(after), lines)
 
 

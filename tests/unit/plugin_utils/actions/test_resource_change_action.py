@@ -156,7 +156,7 @@ def test_a_document_changes_where_it_is_written_and_the_difference_is_shown(resu
 def test_a_dry_run_and_check_mode_write_nothing(results: t.Any, name: str) -> None:
     folder, result = results[name]
     assert files(folder) == FILES
-    assert shown(result["lines"], folder) == [*DIFF, APPLIED, "Nothing was written: this is a dry run."]
+    assert shown(result["lines"], folder) == [*DIFF, f"Nothing was written: this is a dry run of: {APPLIED}"]
 
 
 def test_a_new_resource_has_a_file_of_its_own(results: t.Any) -> None:
