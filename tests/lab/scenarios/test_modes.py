@@ -9,8 +9,10 @@ One fleet grows, disables a pool and shrinks again under traffic. Each fleet is 
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import re
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -28,7 +30,7 @@ from tests.lab.measure.streams import Report, Streams
 from tests.lab.topology import NODES
 
 from . import inventory
-from .conftest import LAB, Fleet, Run
+from .conftest import LAB, ROOT, Fleet, Run
 
 FOUR = ("node1", "node2", "node3", "node4")
 WORKLOADS = [inventory.workload(f"web-{name[-1]}", name) for name in FOUR]
@@ -88,6 +90,22 @@ def check_wire(lab: BaseLab, fleet: checks.Fleet, source: str, target: str, expe
         assert "VXLAN" not in "".join(seen.lines[max(0, number - 1)] for number in requests), seen.lines
 
 
+def under_traffic(lab: BaseLab, change: Callable[[], object], gone: tuple[str, ...] = ()) -> Report:
+    """Run `change` under traffic between the nodes; assert that nothing was lost, and return the report.
+
+    The streams are those of `mesh_of_streams`, without the workloads called `gone`, which `change` removes.
+    Nothing lost means no byte, no connection, and no packet of `Report.lost_by_us`.
+    """
+    found = [workload for workload in workloads(lab) if workload.name not in gone]
+    with Streams(lab, mesh_of_streams(lab, found, SPARING)) as streams:
+        change()
+        report = streams.stop()
+    assert report.sent > 0 and not report.silent_hosts
+    assert report.lost_by_us == 0, report.summary()
+    assert report.resets == 0 and report.corrupt == 0 and report.bytes_missing == 0, report.summary()
+    return report
+
+
 @pytest.mark.parametrize("mode", ["vxlan", pytest.param("vxlan-crosssubnet", marks=pytest.mark.soak)])
 def test_vxlan_without_bgp(fresh: BaseLab, tmp_path: Path, mode: str) -> None:
     pool = Pool("default-ipv4-ippool", "10.244.0.0/16", mode, nat_outgoing=True)
@@ -108,19 +126,82 @@ def test_vxlan_without_bgp(fresh: BaseLab, tmp_path: Path, mode: str) -> None:
     unchanged(fresh, path)
 
 
-def test_cross_subnet_with_bgp(fresh: BaseLab, tmp_path: Path) -> None:
-    pool = Pool("default-ipv4-ippool", "10.244.0.0/16", "vxlan-crosssubnet", nat_outgoing=True)
-    path = inventory.write(tmp_path, [inventory.pool(pool)], WORKLOADS)
-    converge(fresh, path)
-    fleet = checks.Fleet([pool], observed(fresh))
-    for node in fleet.nodes.values():
-        checks.check_host(fleet, node)
-        checks.check_sessions(fleet, node)
-        checks.check_learned(fleet, node)
-    checks.check_traffic(fleet, in_lab(fresh))
-    check_wire(fresh, fleet, "node1", "node2", "icmp")
-    check_wire(fresh, fleet, "node1", "node3", "udp")
-    unchanged(fresh, path)
+class TestReadme:
+    """A fleet with a pool in a file of resources, and README's commands that change the pool's mode."""
+
+    INVENTORY = "inventories/prod"
+    POOL = Pool("default-ipv4-ippool", "10.244.0.0/16", "vxlan-crosssubnet", nat_outgoing=True)
+    DOCUMENT = """\
+# The only pool.
+apiVersion: projectcalico.org/v3
+kind: IPPool
+metadata:
+  name: default-ipv4-ippool
+spec:
+  cidr: 10.244.0.0/16
+  vxlanMode: CrossSubnet
+  natOutgoing: true
+"""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def clone(cls, modes_lab: BaseLab, tmp_path_factory: pytest.TempPathFactory) -> Path:
+        """A folder like a clone, with the inventory. The lab's hosts have been made routers by it."""
+        modes_lab.down()
+        modes_lab.up()
+        clone = tmp_path_factory.mktemp("clone")
+        for name in ("bin", "playbooks"):
+            (clone / name).symlink_to(ROOT / name)
+        prod = clone / cls.INVENTORY
+        lockfile = str(prod / ".calico.lock.yml")
+        inventory.write(prod, [], WORKLOADS, resource_files=["../resources"], lockfile=lockfile, node_soak_seconds=3)
+        (clone / "inventories/resources").mkdir()
+        (clone / "inventories/resources/pools.yml").write_text(cls.DOCUMENT)
+        converge(modes_lab, str(prod))
+        return clone
+
+    def check(self, lab: BaseLab, clone: Path, pool: Pool, same_subnet: str) -> None:
+        fleet = checks.Fleet([pool], observed(lab))
+        for node in fleet.nodes.values():
+            checks.check_host(fleet, node)
+            checks.check_sessions(fleet, node)
+            checks.check_learned(fleet, node)
+        checks.check_traffic(fleet, in_lab(lab))
+        check_wire(lab, fleet, "node1", "node2", same_subnet)
+        check_wire(lab, fleet, "node1", "node3", "udp")
+        unchanged(lab, str(clone / self.INVENTORY))
+
+    def test_cross_subnet_with_bgp(self, modes_lab: BaseLab, clone: Path) -> None:
+        self.check(modes_lab, clone, self.POOL, "icmp")
+
+    def test_calico_s_commands_change_the_mode_without_a_lost_packet(self, modes_lab: BaseLab, clone: Path) -> None:
+        block = re.search(r"<!-- pool: .*?```\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+        assert block is not None
+        commands = block.group(1).splitlines()
+        assert len(commands) == 4
+        printed = []
+
+        def change() -> None:
+            for command in commands:
+                done = subprocess.run(
+                    ["sh", "-c", command],
+                    cwd=clone,
+                    env=Fleet(modes_lab).environment,
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    text=True,
+                    timeout=900,
+                    check=False,
+                )
+                assert done.returncode == 0, f"{command}:\n{done.stdout[-6000:]}{done.stderr[-2000:]}"
+                printed.append(done.stdout)
+
+        under_traffic(modes_lab, change)
+        assert "+  vxlanMode: Always" in printed[2]
+        assert "Successfully applied 1 'IPPool' resource(s)" in printed[2]
+        self.check(modes_lab, clone, dataclasses.replace(self.POOL, mode="vxlan"), "udp")
+        written = (clone / "inventories/resources/pools.yml").read_text()
+        assert written.startswith("# The only pool.\n") and "vxlanMode: Always\n" in written
 
 
 def test_pools_by_rack_with_the_largest_and_the_smallest_blocks(fresh: BaseLab, tmp_path: Path) -> None:
@@ -201,21 +282,6 @@ class TestMembersComeAndGo:
         checks.check_blocks(fleet)
         return fleet
 
-    def under_traffic(self, lab: BaseLab, change: Callable[[], object], gone: tuple[str, ...] = ()) -> Report:
-        """Run `change` under traffic between the nodes; assert that nothing was lost, and return the report.
-
-        The streams are those of `mesh_of_streams`, without the workloads called `gone`, which `change` removes.
-        Nothing lost means no byte, no connection, and no packet of `Report.lost_by_us`.
-        """
-        found = [workload for workload in workloads(lab) if workload.name not in gone]
-        with Streams(lab, mesh_of_streams(lab, found, SPARING)) as streams:
-            change()
-            report = streams.stop()
-        assert report.sent > 0 and not report.silent_hosts
-        assert report.lost_by_us == 0, report.summary()
-        assert report.resets == 0 and report.corrupt == 0 and report.bytes_missing == 0, report.summary()
-        return report
-
     def since(self, node: Observed) -> dict[str, datetime.datetime]:
         """Return {name of a session of the mesh: time at which it was established}, of the Established ones."""
         found = established_since(node.raw["bird_protocols"])
@@ -231,7 +297,7 @@ class TestMembersComeAndGo:
             lab.up(["node5"])
             converge(lab, path)
 
-        self.under_traffic(lab, change)
+        under_traffic(lab, change)
         after = self.fleet(lab, self.FIVE)
         new = after.nodes["node5"]
         # The disabled pool gives out no new block, and the blocks that nodes have of it stay.
@@ -271,7 +337,7 @@ class TestMembersComeAndGo:
             if entry["name"] not in ("db-1", "web-3")
         ]
         path = self.inventory(folder, declared, self.FIVE, disabled=True)
-        self.under_traffic(lab, lambda: converge(lab, path), gone=("db-1", "web-3"))
+        under_traffic(lab, lambda: converge(lab, path), gone=("db-1", "web-3"))
         after = self.fleet(lab, self.FIVE)
         assert "db-1" in before.nodes["node1"].raw["namespaces"] and "web-3" in before.nodes["node3"].raw["namespaces"]
         assert set(after.nodes["node1"].raw["namespaces"]) == {"web-1", checks.PROBE_NETNS}
@@ -290,7 +356,7 @@ class TestMembersComeAndGo:
         blocks = {**before.nodes["node5"].blocks, **before.nodes["node5"].spare_blocks}
         declared = [entry for entry in (*self.WEB, inventory.workload("late", "node2")) if entry["name"] != "web-3"]
         path = self.inventory(folder, declared, FOUR, disabled=True)
-        self.under_traffic(lab, lambda: converge(lab, path), gone=("web-5",))
+        under_traffic(lab, lambda: converge(lab, path), gone=("web-5",))
         after = self.fleet(lab, FOUR)
         lockfile = yaml.safe_load((folder / inventory.LOCKFILE).read_text())
         assert "node5" not in lockfile["nodes"]
