@@ -4,7 +4,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Commands about an inventory, which contact no host, compared with `ansible-inventory --list` of the same inventory.
 
-    bench/commands.py [--rounds 3] [--only explain,scale] [--yaml] [--clone FOLDER]
+    bench/commands.py [--rounds 3] [--only explain,scale] [--yaml] [--policies 500] [--clone FOLDER]
 
 The large inventory has 1,000 nodes with ten workloads each, and 500 policies of 60 rules in files. Measured in turn:
 
@@ -13,6 +13,7 @@ The large inventory has 1,000 nodes with ten workloads each, and 500 policies of
   scale        `ansible-playbook playbooks/scale.yml`
   explain      `ansible-playbook playbooks/explain.yml`, a flow between workloads of two nodes
   calicoctl    `calicoctl policy explain -i`, which runs that playbook
+  apply        `calicoctl -i apply` of one new policy, which checks the whole inventory and writes the policy's file
   compile      reading the variables and the policies, Fleet.build and one node's state, in a process of its own
 
 `dual` is `calicoctl policy explain` of an inventory of 300 hosts with both IP versions, a workload each and no policy.
@@ -30,6 +31,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -46,6 +48,8 @@ from bench.site.playbook_times import environment_of  # noqa: E402
 NODES, WORKLOADS, DUAL = 1000, 10, 300
 SHARE, DUAL_SECONDS = 1.5, 3.0
 LIST = "list"
+#: The folder of resources beside the large inventory's hosts.yml, and the file with the policy that `apply` applies.
+RESOURCES, APPLIED = "resources", "applied.txt"
 #: A program that compiles the large inventory, with hosts.yml as JSON, in the folder that its argument names. It runs
 #: in the folder of the clone, and fails if the result is not that inventory's.
 COMPILE = """
@@ -92,7 +96,7 @@ def write(folder: Path, fleet: t.Mapping[str, t.Any], hosts: t.Mapping[str, t.An
     (folder / "hosts.yml").write_text(text + "\n")
 
 
-def write_large(folder: Path, yaml: bool) -> None:
+def write_large(folder: Path, yaml: bool, policies: int = POLICIES) -> None:
     hosts = {}
     for index in range(NODES):
         name, own = node(index)
@@ -101,13 +105,20 @@ def write_large(folder: Path, yaml: bool) -> None:
             for n in range(WORKLOADS)
         ]
         hosts[name] = own
-    write(folder, {**FLEET, "calico_policy_files": ["policy/"]}, hosts, yaml)
+    own_files = {"calico_policy_files": ["policy/"], "calico_resource_files": [f"{RESOURCES}/"]}
+    write(folder, {**FLEET, **own_files}, hosts, yaml)
     (folder / "policy").mkdir()
-    for number in range(POLICIES):
-        spec = policy(number)
-        kind, name = spec.pop("kind"), spec.pop("name")
-        document = {"apiVersion": "projectcalico.org/v3", "kind": kind, "metadata": {"name": name}, "spec": spec}
-        (folder / "policy" / f"{name}.yml").write_text(json.dumps(document))
+    (folder / RESOURCES).mkdir()
+    (folder / APPLIED).write_text(json.dumps(document(policy(0), "applied")))
+    for number in range(policies):
+        entry = policy(number)
+        (folder / "policy" / f"{entry['name']}.yml").write_text(json.dumps(document(entry, entry["name"])))
+
+
+def document(entry: t.Mapping[str, t.Any], name: str) -> dict[str, t.Any]:
+    """Return the document of a policy that is written as an entry of `calico_policies`, with another name."""
+    spec = {key: value for key, value in entry.items() if key not in ("kind", "name")}
+    return {"apiVersion": "projectcalico.org/v3", "kind": entry["kind"], "metadata": {"name": name}, "spec": spec}
 
 
 def write_dual(folder: Path) -> None:
@@ -142,9 +153,16 @@ def commands(clone: Path, large: Path, dual: Path) -> dict[str, list[str]]:
         "scale": [*play, str(playbooks / "scale.yml")],
         "explain": [*play, str(playbooks / "explain.yml"), *flow],
         "calicoctl": [*explain, *inventory, "--from", first, "--to", last],
+        "apply": [*ctl, *inventory, "apply", "-f", str(large / APPLIED)],
         "compile": [sys.executable, "-c", COMPILE, str(large)],
         "dual": [*explain, "-i", str(dual / "hosts.yml"), "--from", "web-1", "--to", f"web-{DUAL - 1}"],
     }
+
+
+def forget(large: Path) -> None:
+    """Remove the policy that an earlier round applied, so that the next one is new again."""
+    shutil.rmtree(large / RESOURCES)
+    (large / RESOURCES).mkdir()
 
 
 def seconds(clone: Path, command: t.Sequence[str], accepted: t.Collection[int]) -> float:
@@ -169,13 +187,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default="", help="these commands alone, with commas between them")
     parser.add_argument("--yaml", action="store_true", help="write the hosts of the large inventory as YAML")
+    parser.add_argument("--policies", type=int, default=POLICIES, help="the number of policies, from 1")
     parser.add_argument("--clone", type=Path, default=ROOT, help="the clone to measure")
     options = parser.parse_args()
     clone = options.clone.resolve()
     found: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory(prefix="bench-commands-") as name:
         large, dual = Path(name, "large"), Path(name, "dual")
-        write_large(large, options.yaml)
+        write_large(large, options.yaml, options.policies)
         write_dual(dual)
         chosen = commands(clone, large, dual)
         if options.only:
@@ -185,7 +204,9 @@ def main() -> None:
         for dummy in range(options.rounds):
             for name, command in chosen.items():
                 # `calicoctl policy explain` ends with 1 when the flow is denied.
-                accepted = (0, 1) if command[1].endswith("calicoctl") else (0,)
+                accepted = (0, 1) if "explain" in command else (0,)
+                if name == "apply":
+                    forget(large)
                 found.setdefault(name, []).append(seconds(clone, command, accepted))
     median = {name: statistics.median(taken) for name, taken in found.items()}
     missed = False

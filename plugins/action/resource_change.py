@@ -14,8 +14,8 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.wri
 class ActionModule(AnswerAction):
     """The action resource_change, which changes the inventory's files of resources as calicoctl asks.
 
-    The result has `changed`, `files` and `lines`. In check mode and for a dry run nothing is written. The task fails if
-    the change is refused; in the file `answer_file`, `refused` says why.
+    The result has `changed`, `files`, `differences` and `lines`. In check mode and for a dry run nothing is written.
+    The task fails if the change is refused; in the file `answer_file`, `refused` says why.
     """
 
     OPTIONS = {"request_file": {"type": "path", "required": True}}
@@ -29,8 +29,9 @@ class ActionModule(AnswerAction):
         try:
             found = resource_change.change(task_vars, request, write)
         except CommandError as error:
-            return {"changed": False, "files": [], "refused": str(error)}, []
-        return {"changed": bool(found.files), "files": list(found.files)}, found.lines
+            return {"changed": False, "files": [], "differences": [], "refused": str(error)}, []
+        files = list(found.files)
+        return {"changed": bool(files), "files": files, "differences": found.differences}, found.lines
 
     def outcome(self, document: dict[str, t.Any], lines: list[str], args: dict[str, t.Any]) -> dict[str, t.Any]:
         if "refused" in document:

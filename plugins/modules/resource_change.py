@@ -39,6 +39,11 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+differences:
+  description: The unified diff of all files, without line ends.
+  returned: success
+  type: list
+  elements: str
 files:
   description: Paths of the files that change.
   returned: success

@@ -53,7 +53,7 @@ def of_hosts(hosts: t.Sequence[Host], task_vars: t.Mapping[str, t.Any]) -> Merge
             result = merged(hosts, found[RESOURCES], found[POLICIES])
             if result.errors:
                 raise result.errors[0]
-            return result
+            return result._replace(files=tuple(one for documents in found.values() for one in documents))
     except FleetError as error:
         locate(error, hosts)
         raise

@@ -28,8 +28,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inven
 from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import api as resources
 
 from ...lines.shown_path import shown_path
-from .. import fleet_documents, inventory_fleet, inventory_resources, inventory_source, resource_files
-from ..resource_files import POLICIES, RESOURCES
+from .. import fleet_documents, inventory_fleet, inventory_resources, inventory_source
+from ..resource_files import RESOURCES
 
 #: {prefix of variables with lists of resources: their kind, "" for entries that say it themselves}
 _LISTS = {
@@ -88,9 +88,7 @@ def read(task_vars: t.Mapping[str, t.Any], kinds: t.Container[str]) -> PresentNe
     given = inventory_source.hosts(task_vars)
     merged = fleet_documents.of_hosts(given, task_vars)
     hosts = merged.hosts
-    names = {variable: variables.of_fleet(hosts, variable) for variable in (RESOURCES, POLICIES)}
-    documents = [one for found in resource_files.documents(names, task_vars).values() for one in found]
-    written = {key: one for one in documents if (key := key_in(one.content)) is not None}
+    written = {key: one for one in merged.files if (key := key_in(one.content)) is not None}
     listed = _listed(hosts)
     found: dict[ResourceKey, PresentResource] = {}
     for document in _in_force(task_vars, merged, kinds, listed):
@@ -105,7 +103,7 @@ def read(task_vars: t.Mapping[str, t.Any], kinds: t.Container[str]) -> PresentNe
     for key, one in written.items():
         if key not in found and key.kind in resources.KINDS and key.kind in kinds:
             found[key] = PresentResource(_whole(one.content), one.file, one.content)
-    return PresentNetwork(found, _folders(names[RESOURCES], task_vars), given)
+    return PresentNetwork(found, _folders(variables.of_fleet(hosts, RESOURCES), task_vars), given)
 
 
 def _in_force(

@@ -51,10 +51,11 @@ _LIMIT = 10 << 20  # bytes of a file of resources, as its reader's
 
 
 class ResourceChange(t.NamedTuple):
-    """The files that a change writes or has written, with the unified diff and the sentence about it, as lines."""
+    """The files that a change writes or has written, and lines for people, with the unified diff `differences`."""
 
     files: tuple[str, ...]
     lines: list[str]
+    differences: list[str]
 
 
 def change(task_vars: t.Mapping[str, t.Any], request: Data, write: bool) -> ResourceChange:
@@ -75,7 +76,8 @@ def change(task_vars: t.Mapping[str, t.Any], request: Data, write: bool) -> Reso
                 path: "" if text is None and not present.may_remove(path) else text
                 for path, text in changed_texts(plan.changes, texts, present.folder).items()
             }
-            lines += _differences(texts, after)
+            differences = _differences(texts, after)
+            lines += differences
             lines += _checked(task_vars, after, present.hosts) if after else []
             if write and after:
                 changes = [
@@ -91,7 +93,7 @@ def change(task_vars: t.Mapping[str, t.Any], request: Data, write: bool) -> Reso
     unchanged = [str(one.key) for one in plan.changes if one.unchanged]
     said = plan.said if write or not after else f"Nothing was written: this is a dry run of: {plan.said}"
     lines += [said, *(f"{key} is unchanged" for key in unchanged)]
-    return ResourceChange(tuple(after), lines)
+    return ResourceChange(tuple(after), lines, differences)
 
 
 def _inventory_folder(task_vars: t.Mapping[str, t.Any]) -> str:

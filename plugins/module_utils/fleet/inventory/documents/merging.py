@@ -50,7 +50,7 @@ class Merged(t.NamedTuple):
 
     `hosts` have the variables that documents mean, `policies` are the documents of policy resources, `reservations` the
     IPReservations as whole documents. `errors` are about documents that were left out of both. `without_effect` are
-    parts of documents that mean nothing here.
+    parts of documents that mean nothing here. `files` are the documents of all files that a reader has read for this.
     """
 
     hosts: t.Sequence[Host]
@@ -58,6 +58,7 @@ class Merged(t.NamedTuple):
     reservations: tuple[t.Mapping[str, t.Any], ...] = ()
     errors: tuple[FleetError, ...] = ()
     without_effect: tuple[WithoutEffect, ...] = ()
+    files: tuple[Document, ...] = ()
 
 
 def merged(hosts: t.Sequence[Host], documents: t.Sequence[Document], policies: t.Sequence[Document] = ()) -> Merged:
