@@ -22,8 +22,8 @@ ON_THE_CONTROLLER = {
     "datastore", "datastore_info", "endpoint_sync", "endpoint_sync_report", "etcd_files", "etcd_plan", "etcd_status",
     "fleet", "fleet_lint", "fleet_load", "fleet_report", "fleet_resources", "fleet_status", "generation_choice",
     "host_warnings", "html_report",
-    "node_removal", "phase_gate", "policy_explain", "pool_mode_in_inventory", "preflight", "resource_change",
-    "run_check", "settle_gate",
+    "node_removal", "phase_gate", "policy_explain", "pool_mode_in_inventory", "preflight", "resource",
+    "resource_change", "resource_info", "run_check", "settle_gate",
 }  # fmt: skip
 MODULES = {path.stem: path for path in (PLUGINS / "modules").glob("*.py")}
 ACTIONS = {path.stem: path for path in (PLUGINS / "action").glob("*.py") if path.stem != "__init__"}

@@ -1,0 +1,95 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The documentation of the action resource, which runs on the controller; its code is in plugins/action."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: resource
+short_description: Change resources in the files of an inventory
+version_added: 0.2.0
+description:
+  - Creates, replaces or deletes Calico's resources in the files that C(calico_resource_files) of an inventory names, as
+    C(calicoctl -i INVENTORY apply) and C(calicoctl -i INVENTORY delete) do.
+  - Checks the whole inventory with the change first, and writes all of it or nothing.
+  - Runs on the controller and connects to no host. A run of C(site.yml) brings the change to the hosts.
+author:
+  - baremetal.host_routing contributors (@baremetal-host-routing)
+extends_documentation_fragment:
+  - baremetal.host_routing.attributes.controller
+  - baremetal.host_routing.attributes
+  - baremetal.host_routing.attributes.actiongroup_host_routing
+attributes:
+  diff_mode:
+    support: full
+options:
+  inventory:
+    description:
+      - The file or folder of the inventory. It need not be the one of the play.
+      - A relative path is relative to the current folder.
+    type: path
+    required: true
+  definition:
+    description:
+      - Calico's documents, as C(calicoctl get -o yaml) prints them. A dict, a list of them, or a text in YAML.
+      - Fields that Calico's server adds are left out.
+    type: raw
+    required: true
+  state:
+    description:
+      - V(present) applies the documents. V(absent) deletes the resources that their kind and name say.
+    type: str
+    choices: [present, absent]
+    default: present
+  vault_password_file:
+    description:
+      - The file with the password of the inventory's encrypted files.
+    type: path
+seealso:
+  - module: baremetal.host_routing.resource_info
+"""
+
+EXAMPLES = r"""
+- name: Add a pool
+  baremetal.host_routing.resource:
+    inventory: inventories/prod
+    definition:
+      apiVersion: projectcalico.org/v3
+      kind: IPPool
+      metadata:
+        name: second
+      spec:
+        cidr: 10.245.0.0/16
+        vxlanMode: CrossSubnet
+  delegate_to: localhost
+  run_once: true
+
+- name: Apply what a real Calico has printed
+  baremetal.host_routing.resource:
+    inventory: inventories/prod
+    definition: "{{ lookup('ansible.builtin.file', 'policy.yaml') }}"
+  delegate_to: localhost
+  run_once: true
+
+- name: Delete a policy
+  baremetal.host_routing.resource:
+    inventory: inventories/prod
+    definition: {kind: GlobalNetworkPolicy, metadata: {name: old}}
+    state: absent
+  delegate_to: localhost
+  run_once: true
+"""
+
+RETURN = r"""
+files:
+  description: Paths of the files that change.
+  returned: success
+  type: list
+  elements: str
+lines:
+  description: What calicoctl would print, with the differences.
+  returned: success
+  type: list
+  elements: str
+"""

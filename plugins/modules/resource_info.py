@@ -1,0 +1,67 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The documentation of the action resource_info, which runs on the controller; its code is in plugins/action."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: resource_info
+short_description: Read resources of an inventory
+version_added: 0.2.0
+description:
+  - Returns the resources of an inventory as Calico's documents, from its variables and its files, as
+    C(calicoctl -i INVENTORY get -o json) does.
+  - Runs on the controller and connects to no host.
+author:
+  - baremetal.host_routing contributors (@baremetal-host-routing)
+extends_documentation_fragment:
+  - baremetal.host_routing.attributes.controller
+  - baremetal.host_routing.attributes
+  - baremetal.host_routing.attributes.actiongroup_host_routing
+  - baremetal.host_routing.attributes.info_module
+options:
+  inventory:
+    description:
+      - The file or folder of the inventory. It need not be the one of the play.
+      - A relative path is relative to the current folder.
+    type: path
+    required: true
+  kind:
+    description:
+      - The kind, as C(calicoctl get) takes it, such as V(IPPool) or V(gnp).
+    type: str
+    required: true
+  name:
+    description:
+      - The name of the only resource to return.
+    type: str
+  namespace:
+    description:
+      - The namespace of the resources to return. All namespaces if it is missing.
+    type: str
+  vault_password_file:
+    description:
+      - The file with the password of the inventory's encrypted files.
+    type: path
+seealso:
+  - module: baremetal.host_routing.resource
+"""
+
+EXAMPLES = r"""
+- name: Read the pools
+  baremetal.host_routing.resource_info:
+    inventory: inventories/prod
+    kind: IPPool
+  delegate_to: localhost
+  run_once: true
+  register: pools
+"""
+
+RETURN = r"""
+resources:
+  description: The documents. There are none if no resource has the name.
+  returned: success
+  type: list
+  elements: dict
+"""
