@@ -72,7 +72,7 @@ def test_validate_finds_nothing(environment: dict[str, str]) -> None:
     """The shipped inventory is good, with a warning counted as bad."""
     done = validate(environment, netbox.answers())
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "nothing found: 6 nodes and 58 rules\n" in done.stdout
+    assert "nothing found: 6 nodes and 59 rules\n" in done.stdout
 
 
 def test_validate_names_the_plugin_where_a_file_has_no_line(environment: dict[str, str]) -> None:

@@ -14,7 +14,7 @@ import typing as t
 
 from ...base import naming
 from ..errors import DONE, PROBLEMS, CommandError, UsageError
-from ..render import kinds, output_formats
+from ..render import kinds, output_formats, structured
 from ..render.kind import Cell, Document, Kind, ResourceSource, View, name_of, namespace_of
 from ..sources import Sources
 
@@ -126,7 +126,7 @@ def _of_fleet(arguments: argparse.Namespace, wanted: t.Sequence[WantedResources]
         return source
     from ..fleet import fleet_resources
 
-    return fleet_resources.FleetResources(sources, source, arguments.node)
+    return fleet_resources.FleetResources(sources, source, arguments.node, structured.is_for_people(arguments.output))
 
 
 class NodeResources:

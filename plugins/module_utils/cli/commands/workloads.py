@@ -166,7 +166,7 @@ def check(arguments: argparse.Namespace, sources: Sources) -> int:
 def list_workloads(arguments: argparse.Namespace, sources: Sources) -> int:
     """Print the workloads of all nodes or, without a datastore or with this node's name, all that this node knows."""
     chosen = _chosen_by(arguments.selector)
-    view = fleet_view.ask(sources, arguments.node)
+    view = fleet_view.ask(sources, arguments.node, says_so=structured.is_for_people(arguments.output))
     found = [entry for entry in listed(sources) if chosen(entry)] if view.has_own else []
     if view.published is not None:
         return _list_of_fleet(arguments.output, view, found, chosen)

@@ -19,15 +19,16 @@ from . import fleet_view
 class FleetResources:
     """The resources of all nodes, or workload endpoints of `node` alone. `own` are those that this node knows.
 
-    Nodes and workload endpoints are of the whole fleet, other kinds those of this node. Methods raise CommandError.
+    Nodes and workload endpoints are of the whole fleet, other kinds those of this node. `says_so` is that of
+    `fleet_view.ask`. Methods raise CommandError.
     """
 
-    def __init__(self, sources: Sources, own: ResourceSource, node: str = "") -> None:
-        self._sources, self._own, self._node = sources, own, node
+    def __init__(self, sources: Sources, own: ResourceSource, node: str = "", says_so: bool = True) -> None:
+        self._sources, self._own, self._node, self._says_so = sources, own, node, says_so
 
     @functools.cached_property
     def _view(self) -> fleet_view.FleetView:
-        return fleet_view.ask(self._sources, self._node)
+        return fleet_view.ask(self._sources, self._node, says_so=self._says_so)
 
     @functools.cached_property
     def as_number(self) -> t.Optional[int]:

@@ -36,7 +36,7 @@ def ask(
     """Return the view of all nodes, or of `node` alone. `workloads` and `by_run` are those of published_fleet.read.
 
     Without a usable datastore it is this node's view, and the user gets one sentence that says so and why. Without
-    `says_so`, because the answer itself does, there is none in a fleet without a datastore. Raise
+    `says_so`, because the answer itself does or is for programs, there is none in a fleet without a datastore. Raise
     CommandError if there is nothing to show: this host is no node, or is not `node`, or there is no such node.
     """
     is_controller = sources.connection.possible and not sources.is_node

@@ -10,6 +10,11 @@ import sys
 import typing as t
 
 
+def is_for_people(output: str) -> bool:
+    """Return whether `output`, the word after -o, is a table, beside which a sentence on stderr helps."""
+    return output not in ("json", "yaml", "yml", "name")
+
+
 def written(output: str, value: t.Any) -> bool:
     """Print plain data if `output`, the word after -o, is json or yaml; return whether it is."""
     if output == "json":
