@@ -28,6 +28,7 @@ from ...dataplane.kernel.port import Kernel, KernelError
 from ...dataplane.planning.cached_drivers import CachedDrivers
 from ...dataplane.planning.plan import NodePlan
 from ...state.node_state import NodeState, VethEndpoint
+from ...state.published_ports import WORKLOAD_CHAIN
 from ..concurrency.driver_thread import DriverThread, Worker
 from ..concurrency.locks import RWLock
 from ..known.policy_compilers import StateThunk
@@ -417,7 +418,7 @@ class Stages:
         refreshed()
         whole = compiled()
         planned = repair.plan(self._kernel, whole, kinds, self.registry)
-        extra = planned.removals if may_remove else ()
+        extra = planned.removals if may_remove else _of_ended_ports(planned.removals)
         if yielding and self._admitting and (planned.additions or extra):
             return None
         drift = self._drift(planned.additions, whole, self._written)
@@ -663,6 +664,15 @@ def _left(removals: t.Sequence[Change], excluded: t.Collection[str]) -> list[Cha
         for change in removals
         if change.kind != "workload"
         or (change.subject not in excluded and (change.old.link is None or change.old.link.name not in excluded))
+    ]
+
+
+def _of_ended_ports(removals: t.Iterable[Change]) -> list[Change]:
+    """Return the deletions of chains of published ports. No rule leads to such a chain once its workload has none."""
+    return [
+        change
+        for change in removals
+        if change.kind == "iptables" and change.subject.startswith(f"nat {WORKLOAD_CHAIN}")
     ]
 
 

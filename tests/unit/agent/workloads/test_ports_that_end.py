@@ -22,12 +22,15 @@ def chains(node: Node) -> set[str]:
     return {name for name in tables.get("nat", {}) if name.startswith("cali-pub-")}
 
 
+@pytest.mark.parametrize("grace", [0.0, 60.0])
 @pytest.mark.parametrize("how", ["delete", "withdraw", "other ports"])
 def test_chains_of_ports_that_ended_are_gone_before_the_next_resync(
-    tmp_path: pathlib.Path, how: str, caplog: pytest.LogCaptureFixture
+    tmp_path: pathlib.Path, how: str, grace: float, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Also while an agent that has just started removes nothing else."""
+
     async def scenario() -> None:
-        node = Node(tmp_path, with_state(), cleanup_grace=0.0)
+        node = Node(tmp_path, with_state(), cleanup_grace=grace)
         agent = await node.start()
         await agent.transactions.add(node.request("stays", ports=(PublishedPort("tcp", 0, 80),)))
         await node.settle()
