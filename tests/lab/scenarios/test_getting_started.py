@@ -197,7 +197,8 @@ CASES = {
     "resources": (f"{PLAYBOOK}resources", "Node 2"),
     # It runs the playbook change.
     "calicoctl create": (
-        "mkdir fleet/.resources && echo 'calico_resource_files: [.resources]' > fleet/group_vars/all/resources.yml && "
+        "mkdir fleet/.resources && "
+        "echo 'calico_resource_files: [~/fleet/.resources]' > fleet/group_vars/all/resources.yml && "
         f"echo '{{kind: Tier, metadata: {{name: own}}}}' | {CALICOCTL} -i fleet create -f - --dry-run",
         "Nothing was written: this is a dry run of: Successfully created 1 'Tier' resource(s)",
     ),
