@@ -4,11 +4,9 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import inventory_playbook
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.commands import inventory_change
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.errors import CommandError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render.document_text import (
     NotReadable,
@@ -45,7 +43,7 @@ class ActionModule(GuardedAction):
                 "dry_run": self._task.check_mode,
                 "documents": _documents(args["definition"]),
             }
-            answer = _asked(request, args["inventory"], args["vault_password_file"] or "")
+            answer = inventory_change.ask(request, [args["inventory"]], args["vault_password_file"] or "")
         except CommandError as error:
             return {"failed": True, "msg": str(error)}
         found = answer["answer"]
@@ -70,12 +68,3 @@ def _documents(definition: t.Any) -> list[dict[str, t.Any]]:
     if not found:
         raise CommandError("definition has no document. Write kind, metadata and spec of at least one resource.")
     return [{"content": content, "place": f"definition[{index}]"} for index, content in enumerate(found)]
-
-
-def _asked(request: dict[str, t.Any], inventory: str, vault_password: str) -> dict[str, t.Any]:
-    """Return the answer of the playbook that makes the change. Raise CommandError if there is none."""
-    with tempfile.TemporaryDirectory(prefix="calicoctl-") as folder:
-        path = os.path.join(folder, "request.json")
-        with open(path, "w", encoding="utf-8") as stream:
-            json.dump(request, stream)
-        return inventory_playbook.ask("change.yml", [inventory], {"request_file": path}, vault_password)

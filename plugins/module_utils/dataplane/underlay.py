@@ -53,7 +53,7 @@ def _device(kernel: Kernel, state: NodeState, cidr: str) -> str:
 
 
 def _instead(held: t.Iterable[InterfaceAddress], cidr: str) -> str:
-    """Return a sentence on the host's first other address in the subnet of `cidr`, after a space; "" without one."""
+    """Return a space and a sentence with the host's first other address in the subnet of `cidr`; "" without one."""
     subnet = network(cidr)
     for other in held:
         if other.device != "lo" and subnet.holds(network(other.address)):

@@ -200,7 +200,7 @@ def _without_item(text: str, documents: t.Sequence[TextDocument], node: TextNode
 
 
 def _emptied(text: str, documents: t.Sequence[TextDocument], node: TextNode) -> str:
-    """Return the text with [] in the place of a block list's only item."""
+    """Return the text in which [] replaces `node`, a block list that has one item."""
     end = _line_end(text, node)
     for document in documents:
         for one in document.root.within():

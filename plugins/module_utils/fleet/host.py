@@ -32,7 +32,7 @@ class WrittenResource(t.NamedTuple):
     field: str = ""
 
     def path(self, inside: str) -> str:
-        """Return the path in the document of `inside`, a path in the variable's value ("" for the value itself)."""
+        """Return where the document has what the variable has at the path `inside`; "" is its whole value."""
         inside = inside.removeprefix(".")
         if not self.field and inside:
             first = re.split(r"[.\[]", inside)[0]

@@ -77,7 +77,7 @@ class ImportedInventory:
 
 
 class TooManyDocuments(ValueError):
-    """More documents than an import takes."""
+    """The error that an import was given more documents than it takes."""
 
 
 def convert(given: t.Iterable[GivenDocument], host_local: t.Iterable[HostLocalFile] = ()) -> ImportedInventory:

@@ -28,7 +28,7 @@ class UnreadableManifest(Exception):
 
 
 def pools(document: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
-    """Return the pools as documents that the DaemonSet of calico-node asks for; [] for another workload's manifest.
+    """Return documents of the pools that a DaemonSet of calico-node asks for; [] for the manifest of another workload.
 
     Raise UnreadableManifest for a value that calico-node refuses.
     """

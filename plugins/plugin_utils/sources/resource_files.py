@@ -147,7 +147,7 @@ def _files(label: str, name: t.Any, folder: str, instead: Instead) -> tuple[list
             raise FleetError(label, name, "has no file *.yml, *.yaml or *.json.", "Put policy there, or remove it.")
         return entries, path
     if glob.has_magic(name):
-        # The pattern is what the variable says: a [ in the path of the inventory's folder is no part of it.
+        # Only the variable's text is a pattern: a [ in the path of the inventory's folder is a plain character.
         pattern = os.path.normpath(os.path.join(glob.escape(folder), os.path.expanduser(name)))
         matching = sorted(
             entry for entry in glob.glob(pattern) if os.path.isfile(entry) and instead.get(entry, "") is not None

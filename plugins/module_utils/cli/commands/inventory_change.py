@@ -37,13 +37,7 @@ def run(arguments: argparse.Namespace, dummy: t.Any) -> int:
     if request is None:
         sys.stdout.write("No resources specified\n")
         return DONE
-    with tempfile.TemporaryDirectory(prefix="calicoctl-") as folder:
-        path = os.path.join(folder, "request.json")
-        with open(path, "w", encoding="utf-8") as stream:
-            json.dump(request, stream, default=str)
-        answer = inventory_playbook.ask(
-            "change.yml", arguments.inventory, {"request_file": path}, arguments.vault_password_file
-        )
+    answer = ask(request, arguments.inventory, arguments.vault_password_file)
     if "refused" in answer["answer"]:
         raise CommandError(answer["answer"]["refused"])
     inventory_playbook.show(answer, "text")
@@ -54,6 +48,15 @@ def run(arguments: argparse.Namespace, dummy: t.Any) -> int:
         return _run(plan, change, arguments.yes)
     sys.stdout.write(f"\nThe hosts do not have it yet. Plan the run, and run it:\n  {_line(plan)}\n  {_line(change)}\n")
     return DONE
+
+
+def ask(request: Data, inventories: t.Sequence[str], vault_password: str) -> Data:
+    """Return the answer of the playbook that makes a change. See `inventory_playbook.ask`."""
+    with tempfile.TemporaryDirectory(prefix="calicoctl-") as folder:
+        path = os.path.join(folder, "request.json")
+        with open(path, "w", encoding="utf-8") as stream:
+            json.dump(request, stream, default=str)
+        return inventory_playbook.ask("change.yml", inventories, {"request_file": path}, vault_password)
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -114,7 +117,7 @@ def _documents(names: t.Sequence[str], recursive: bool, skip_empty: bool) -> lis
 
 
 def _patch(text: str) -> t.Any:
-    """Return the value of a patch in JSON. Raise CommandError for another text."""
+    """Return the value that a patch has. Raise CommandError if its text is not JSON or too large."""
     try:
         return read_json(text)
     except json.JSONDecodeError as error:

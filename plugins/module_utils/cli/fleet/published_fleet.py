@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The content of a fleet's datastore: what its nodes have published, and what a run has.
+"""The reader of a fleet's datastore, which lists what nodes and runs have published there.
 
 Nodes write what they like below their own prefixes. So the listing goes through the agents' mirror, which checks each
 document, and has bounds: of keys and bytes of each node, of all bytes, and of time.

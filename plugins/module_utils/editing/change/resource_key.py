@@ -33,7 +33,7 @@ def key_of(resource: resources.Resource) -> ResourceKey:
 
 
 def key_in(content: t.Any) -> t.Optional[ResourceKey]:
-    """Return what identifies the resource of a document that may be invalid; None without kind or name."""
+    """Return the key of the resource in a document that may be invalid; None if it has no kind or no name."""
     if not isinstance(content, t.Mapping):
         return None
     try:

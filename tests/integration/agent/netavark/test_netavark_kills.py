@@ -108,7 +108,7 @@ def test_podman_is_killed_in_a_call_and_forgets_the_container(daemon: Daemon, sh
 
 
 def test_podman_is_killed_in_a_setup_and_starts_the_container_again(daemon: Daemon, shim: Shim) -> None:
-    """The next setup, in another namespace, has one address, and its teardown leaves nothing."""
+    """The next setup, in another namespace, gets one address, and the teardown after it leaves nothing."""
     daemon.start()
     daemon.add("kept")
     for number, delay in enumerate(DELAYS):

@@ -379,7 +379,7 @@ def _parsed(content: t.Mapping[str, t.Any], written: WrittenResource) -> resourc
 
 
 def _refusal(written: WrittenResource, inside: str, value: t.Any, rule: str, remedy: str) -> FleetError:
-    """Return, not raise, the error about a path in a document, "" for the written field itself."""
+    """Return, not raise, the error about the path `inside` of a document; "" is the field that `written` names."""
     path = inside or written.field
     line = written.line(path)
     place = f"{written.file}:{line}" if line else written.file
