@@ -37,7 +37,10 @@ SYSCTLS = (
     "udp_early_demux",
 )
 #: Folders that a run may write to.
-FILES = ("/etc", "/usr/local", "/var/lib/calico", "/run/calico", "/root/.ssh", "/opt")
+FILES = (
+    *("/etc", "/opt", "/root/.ssh", "/run/calico", "/usr/local", "/var/lib/calico"),
+    "/usr/share/bash-completion/completions",
+)
 #: Files that change without a run: caches of the linker and systemd, the machine's identity, its DNS servers and
 #: mounts, and backups and locks of the user database.
 MOVING = re.compile(

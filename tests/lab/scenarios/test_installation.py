@@ -53,7 +53,7 @@ UNITS = {
 UMASKS = {"node2": "077", "node3": "027"}
 COMPARED = {"node2": "node4", "node3": "node1"}
 #: Folders in which the run makes files or folders.
-PLACES = "/etc /opt /usr/local /var/lib/calico /run/calico"
+PLACES = "/etc /opt /usr/local /usr/share/bash-completion /var/lib/calico /run/calico"
 #: Observed values that change while no run is under way.
 MOVING = ("bird_protocols", "bird_routes", "iptables", "ip6tables")
 
