@@ -4,16 +4,20 @@
 """The keys of the datastore, the ranges of keys that users may read and write, and how large their values may be.
 
     /host-routing/v1/blocks/<node>                  the blocks of a node       written by a run of Ansible
+    /host-routing/v1/documents/<plural>/<name>      a live document            written by operators
     /host-routing/v1/endpoints/<node>/<interface>   a workload of a node       written by that node's agent
     /host-routing/v1/endpoints/<node>/@complete     all of them are there      written by that node's agent
     /host-routing/v1/heartbeats/<node>/agent        how that node does         written by that node's agent
+    /host-routing/v1/heartbeats/<node>/policy       its live documents         written by that node's agent
     /host-routing/v1/nodes/<node>                   a node of the inventory    written by a run of Ansible
     /host-routing/v1/pools/<pool>                   an IP pool                 written by a run of Ansible
 
-Agents watch one range, WATCHED: blocks and endpoints. Heartbeats change every few seconds and lie outside of it. A node
-owns exactly two prefixes, which end in a slash, so that the rights of node1 do not include those of node10.
+The name of a live document of a kind with namespaces is <namespace>/<name>.
 
-Functions that make a key or prefix raise InvalidKey for a name that no node, interface or pool can have.
+Agents watch one range, WATCHED: blocks, documents and endpoints. Heartbeats change every few seconds and lie outside of
+it. A node owns exactly two prefixes, which end in a slash, so that the rights of node1 do not include those of node10.
+
+Functions that make a key or prefix raise InvalidKey for a name that no node, interface, document or pool can have.
 """
 
 from __future__ import annotations
@@ -23,15 +27,33 @@ import typing as t
 
 ROOT = "/host-routing/v1/"
 BLOCKS = f"{ROOT}blocks/"
+DOCUMENTS = f"{ROOT}documents/"
 ENDPOINTS = f"{ROOT}endpoints/"
 HEARTBEATS = f"{ROOT}heartbeats/"
 NODES = f"{ROOT}nodes/"
 POOLS = f"{ROOT}pools/"
 
+#: The kinds of live documents, with the word that their keys have: Calico's resource names in the plural.
+LIVE_KINDS: t.Mapping[str, str] = {
+    "GlobalNetworkPolicy": "globalnetworkpolicies",
+    "GlobalNetworkSet": "globalnetworksets",
+    "NetworkPolicy": "networkpolicies",
+    "NetworkSet": "networksets",
+    "StagedGlobalNetworkPolicy": "stagedglobalnetworkpolicies",
+    "StagedNetworkPolicy": "stagednetworkpolicies",
+    "Tier": "tiers",
+}
+_NAMESPACED = frozenset({"NetworkPolicy", "NetworkSet", "StagedNetworkPolicy"})
+_KIND_OF = {plural: kind for kind, plural in LIVE_KINDS.items()}
+
+#: The most bytes of a live document.
+DOCUMENT_BYTES = 256 << 10
 #: The most bytes of the document of a workload: 64 labels of the longest kind take 24 KB.
 ENDPOINT_BYTES = 64 << 10
 #: The most bytes of a heartbeat. The longest one that an agent writes has about 7,000.
 HEARTBEAT_BYTES = 8 << 10
+#: The most bytes of what a node says of its live documents.
+POLICY_HEARTBEAT_BYTES = 4 << 10
 #: The most bytes of the document that says that all workloads are there. An agent writes two.
 COMPLETE_BYTES = 64
 
@@ -39,7 +61,7 @@ COMPLETE_BYTES = 64
 _PART_LIMIT = 253
 _PART = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?", re.ASCII)
 _INTERFACE = re.compile(r"[a-zA-Z0-9_.-]{1,15}", re.ASCII)
-_AGENT, _COMPLETE = "agent", "@complete"
+_AGENT, _POLICY, _COMPLETE = "agent", "policy", "@complete"
 
 
 class InvalidKey(ValueError):
@@ -63,6 +85,17 @@ class EndpointKey(t.NamedTuple):
 
     node: str
     interface: str
+
+
+class DocumentKey(t.NamedTuple):
+    """The parts of the key of a live document: a kind of LIVE_KINDS, its namespace, "" for none, and its name."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
 
 def under(prefix: str) -> KeyRange:
@@ -104,6 +137,19 @@ def complete_key(node: str) -> str:
 
 def heartbeat_key(node: str) -> str:
     return f"{heartbeats_of(node)}{_AGENT}"
+
+
+def policy_heartbeat_key(node: str) -> str:
+    return f"{heartbeats_of(node)}{_POLICY}"
+
+
+def document_key(key: DocumentKey) -> str:
+    """Return the key of a live document. Raise InvalidKey also for a kind that is not live."""
+    plural = LIVE_KINDS.get(key.kind)
+    if plural is None or bool(key.namespace) is not (key.kind in _NAMESPACED):
+        raise InvalidKey(f"{key} cannot be a live document")
+    parts = [key.namespace, key.name] if key.namespace else [key.name]
+    return f"{DOCUMENTS}{plural}/{'/'.join(map(_part, parts))}"
 
 
 def blocks_key(node: str) -> str:
@@ -168,12 +214,31 @@ def parse_heartbeat_key(key: str) -> t.Optional[str]:
     return node if key.startswith(HEARTBEATS) and rest == _AGENT and _is_part(node) else None
 
 
+def parse_policy_heartbeat_key(key: str) -> t.Optional[str]:
+    """Return the node of a key of `policy_heartbeat_key`, or None for any other key."""
+    node, dummy, rest = key[len(HEARTBEATS) :].partition("/")
+    return node if key.startswith(HEARTBEATS) and rest == _POLICY and _is_part(node) else None
+
+
+def parse_document_key(key: str) -> t.Optional[DocumentKey]:
+    """Return the parts of the key of a live document, or None for any other key."""
+    if not key.startswith(DOCUMENTS):
+        return None
+    plural, *parts = key[len(DOCUMENTS) :].split("/")
+    kind = _KIND_OF.get(plural)
+    if kind is None or len(parts) != 1 + (kind in _NAMESPACED) or not all(map(_is_part, parts)):
+        return None
+    return DocumentKey(kind, parts[0] if len(parts) > 1 else "", parts[-1])
+
+
 def most_bytes(key: str) -> t.Optional[int]:
     """Return the most bytes of the value of a key that a node's agent writes, None for any other key."""
     if parse_endpoint_key(key) is not None:
         return ENDPOINT_BYTES
     if parse_complete_key(key) is not None:
         return COMPLETE_BYTES
+    if parse_policy_heartbeat_key(key) is not None:
+        return POLICY_HEARTBEAT_BYTES
     return HEARTBEAT_BYTES if parse_heartbeat_key(key) is not None else None
 
 

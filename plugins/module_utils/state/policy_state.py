@@ -33,7 +33,7 @@ class PolicySettings:
 
     `workload_profiles` are the profiles of workloads that name none. `nflog_group` 0 turns logging off. With `audit`,
     packets that policy would drop are logged and accepted. With `cut_denied_flows`, a new policy ends the connections
-    that it denies.
+    that it denies. `live`: documents of the datastore count beside the inventory's.
     """
 
     default_endpoint_to_host_action: str = chains.DROP
@@ -49,6 +49,7 @@ class PolicySettings:
     audit: bool = False
     cut_denied_flows: bool = False
     mark_mask: int = DEFAULT_MASK
+    live: bool = False
 
     @property
     def accepts_allowed(self) -> bool:
@@ -56,8 +57,12 @@ class PolicySettings:
         return self.allow_action == chains.ACCEPT
 
     def to_dict(self) -> Data:
-        """Return all settings as plain data, also defaults: a later release that reads them may have others."""
-        return {field.name: to_plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
+        """Return all settings as plain data, also defaults: a later release that reads them may have others.
+
+        `live` is left out at its default, because an earlier release does not know it.
+        """
+        found = {field.name: to_plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
+        return found if self.live else {name: value for name, value in found.items() if name != "live"}
 
 
 @dataclasses.dataclass(frozen=True)

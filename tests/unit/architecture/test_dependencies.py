@@ -40,7 +40,7 @@ ALLOWED: dict[str, set[str]] = {
     "dataplane": {"files", "state", "bgp", "policy", "base"},
     "bird": {"bgp", "files", "sockets", "state", "base"},
     "preflight": {"bgp", "bird", "dataplane.kernel.port", "state", "base"},
-    "datastore": {"dataplane.change", "files", "state", "policy", "base"},
+    "datastore": {"dataplane.change", "files", "state", "policy", "resources", "base"},
     "node": {
         "bgp", "dataplane", "datastore", "bird", "files", "preflight", "ipam", "policy", "sockets", "state",
         "wire", "base",
