@@ -6,6 +6,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import tables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.change.resource_key import with_version
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.answer_action import AnswerAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines.shown_path import shown_path
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import inventory_fleet, inventory_resources
@@ -24,7 +25,10 @@ class ActionModule(AnswerAction):
         ipam = inventory_resources.ipam(fleet)
         agents = [node.name for node in fleet.nodes.values() if node.workload_node]
         cooldown = role_variables.number_of("calico_node_agent_address_cooldown", agents, task_vars)
-        resources = inventory_resources.resources(fleet, found.sources)
+        resources = {
+            kind: [with_version(document) for document in documents]
+            for kind, documents in inventory_resources.resources(fleet, found.sources).items()
+        }
         document = {
             "as_number": fleet.settings.as_number,
             "resources": resources,

@@ -12,6 +12,8 @@ version_added: 0.2.0
 description:
   - Returns the resources of an inventory as Calico's documents, from its variables and its files, as
     C(calicoctl -i INVENTORY get -o json) does.
+  - Each document has a C(metadata.resourceVersion). The module M(baremetal.host_routing.resource) refuses a document
+    with one if the resource changed since.
   - Runs on the controller and connects to no host.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)

@@ -123,7 +123,7 @@ def _get(commands: t.Any) -> None:
     _one_node(parser)
     _files_of_resources(parser)
     parser.add_argument(
-        "--export", action="store_true", help="accepted and ignored: documents contain nothing of the cluster"
+        "--export", action="store_true", help="leave out resourceVersion and, with a NAME, the namespace"
     )
     _inventory(parser)
     _config(parser)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import typing as t
@@ -142,6 +143,7 @@ def test_what_is_in_force_is_unchanged(results: t.Any, name: str) -> None:
 
 def test_resources_are_returned_as_documents(results: t.Any) -> None:
     (pool,) = results["read"]["resources"]
+    assert re.fullmatch("r[0-9a-f]{16}", pool["metadata"].pop("resourceVersion"))
     assert (pool["kind"], pool["metadata"]) == ("IPPool", {"name": "default"})
     assert (pool["spec"]["vxlanMode"], pool["spec"]["blockSize"]) == ("Always", 26)
     assert not results["read"]["changed"]

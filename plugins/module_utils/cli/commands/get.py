@@ -15,10 +15,12 @@ import typing as t
 from ...base import naming
 from ..errors import DONE, PROBLEMS, CommandError, UsageError
 from ..render import kinds, output_formats, structured
-from ..render.kind import Cell, Document, Kind, ResourceSource, View, name_of, namespace_of
+from ..render.kind import Cell, Document, Kind, ResourceSource, View, exported, name_of, namespace_of
 from ..sources import Sources
 
 DEFAULT_NAMESPACE = "default"
+#: What --export leaves out of the metadata: of all resources of a kind, and of those that names were given for.
+_OF_THE_NETWORK, _OF_NAMED = ("resourceVersion",), ("resourceVersion", "namespace")
 
 
 class WantedResources(t.NamedTuple):
@@ -57,6 +59,9 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
             documents = [document for name in one.names for document in documents if _is_called(document, name)]
         if documents or not lacking:
             found.append((one.kind, documents))
+    if found and arguments.export:
+        fields = _OF_NAMED if wanted[0].names and not arguments.filename else _OF_THE_NETWORK
+        found = [(kind, [exported(document, fields) for document in documents]) for kind, documents in found]
     if found:
         shape = output_formats.Shape(
             listed=not arguments.filename and not wanted[0].names,

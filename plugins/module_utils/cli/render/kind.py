@@ -90,6 +90,12 @@ def namespace_of(document: Document, dummy: t.Optional[HasAsNumber] = None) -> s
     return str(document["metadata"].get("namespace", ""))
 
 
+def exported(document: Document, fields: t.Collection[str] = ("resourceVersion",)) -> Document:
+    """Return a document without `fields` of its metadata: those by which it belongs to this network alone."""
+    metadata = {key: value for key, value in document["metadata"].items() if key not in fields}
+    return {**document, "metadata": metadata}
+
+
 def spec_count(key: str) -> Cell:
     return lambda document, dummy: str(len(document["spec"].get(key) or ()))
 

@@ -110,6 +110,7 @@ def plan_patch(present: Present, key: ResourceKey, patch: t.Any, form: str) -> R
         document = patched(_base(key, found), patch, form)
         if (document.get("kind"), _name(document)) != (key.kind, _name(found.document)):
             raise _Refused(f"the patch changes the kind or the name of {key}. Create another resource instead")
+        _check_version(key, found, document)
         change = _replaced(key, found, _read(AskedDocument(document, "the patch")), document)
     except (_Refused, PatchError, BeyondLimits) as error:
         raise ChangeRefused(f"Failed to patch '{key.kind}' resource: {error}") from error
@@ -161,7 +162,9 @@ def _change(
     if verb == "delete":
         if found is None and skip:
             return PlannedChange(key, unchanged=True)
-        return _deleted(key, _existing(key, found))
+        found = _existing(key, found)
+        _check_version(key, found, content)
+        return _deleted(key, found)
     if found is None and verb != "replace":
         if key.kind == "Node":
             raise _Refused(f"{key} is no host of the inventory. Add it there to calico_nodes or calico_rr")
@@ -171,14 +174,22 @@ def _change(
             return PlannedChange(key, unchanged=True)
         raise _Refused(f"resource already exists: {key}")
     found = _existing(key, found)
+    _check_version(key, found, content)
+    return _replaced(key, found, resources.parse(content), content)
+
+
+def _check_version(key: ResourceKey, found: PresentResource, content: t.Any) -> None:
+    """Raise _Refused if a document, None for none, was made from another version of the resource than that in force."""
     version = asked_version(content)
-    latest = version_of(found.written or found.document)
-    if version and version not in (latest, version_of(found.document)):
+    if not version:
+        return
+    before = _parsed(found.document)
+    latest = version_of(found.document if before is None else _canonical(before).to_document())
+    if version not in (latest, version_of(found.document)):
         raise _Refused(
             f"update conflict: {key} with error: resource version '{version}' is out of date (latest: {latest}). "
             "Update the resource YAML/JSON in order to make changes"
         )
-    return _replaced(key, found, resources.parse(content), content)
 
 
 def _existing(key: ResourceKey, found: t.Optional[PresentResource]) -> PresentResource:

@@ -14,6 +14,16 @@ from ...resources import api as resources
 from ...resources.metadata import FROM_SERVERS
 
 _VERSION = re.compile("r[0-9a-f]{16}")
+#: {kind: the paths in its spec of what a run assigns}
+_ASSIGNED = {
+    "Node": (
+        ("bgp", "ipv4IPIPTunnelAddr"),
+        ("ipv4VXLANTunnelAddr",),
+        ("ipv6VXLANTunnelAddr",),
+        ("vxlanTunnelMACAddr",),
+        ("vxlanTunnelMACAddrV6",),
+    ),
+}
 
 
 class ResourceKey(t.NamedTuple):
@@ -58,13 +68,31 @@ def own_content(document: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 
 def version_of(document: t.Mapping[str, t.Any]) -> str:
-    """Return the resourceVersion of a document: a digest of its content without what a server writes."""
-    text = json.dumps(own_content(document), sort_keys=True, default=str)
+    """Return the resourceVersion of a document: a digest of its content without what a server or a run writes."""
+    content = own_content(document)
+    content.pop("status", None)
+    for path in _ASSIGNED.get(str(content.get("kind")), ()):
+        content["spec"] = _without(content.get("spec"), path)
+    text = json.dumps(content, sort_keys=True, default=str)
     return "r" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def asked_version(document: t.Mapping[str, t.Any]) -> str:
+def with_version(document: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return a document with its resourceVersion, by which a change sees whether the resource changed meanwhile."""
+    metadata = {**document["metadata"], "resourceVersion": version_of(document)}
+    return {**document, "metadata": metadata}
+
+
+def _without(value: t.Any, path: t.Sequence[str]) -> t.Any:
+    """Return a copy of a value without the field at a path, if it has that."""
+    if not isinstance(value, t.Mapping) or path[0] not in value:
+        return value
+    rest = {key: inner for key, inner in value.items() if key != path[0]}
+    return rest if len(path) == 1 else {**rest, path[0]: _without(value[path[0]], path[1:])}
+
+
+def asked_version(document: t.Any) -> str:
     """Return the resourceVersion that a document was made from, "" if it has none or that of a server's datastore."""
-    metadata = document.get("metadata")
+    metadata = document.get("metadata") if isinstance(document, t.Mapping) else None
     found = metadata.get("resourceVersion") if isinstance(metadata, t.Mapping) else None
     return found if isinstance(found, str) and _VERSION.fullmatch(found) else ""

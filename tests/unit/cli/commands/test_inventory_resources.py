@@ -20,13 +20,13 @@ from tests.unit.cli.conftest import Node, answering
 POOL = {
     "apiVersion": "projectcalico.org/v3",
     "kind": "IPPool",
-    "metadata": {"name": "lab"},
+    "metadata": {"name": "lab", "resourceVersion": "r0123456789abcdef"},
     "spec": {"cidr": "10.245.0.0/24", "nodeSelector": "all()"},
 }
 NODE1 = {"kind": "Node", "metadata": {"name": "node1"}, "spec": {"bgp": {"ipv4Address": "10.10.1.11/24"}}}
 WEB = {
     "kind": "WorkloadEndpoint",
-    "metadata": {"name": "node1-ansible-web-eth0", "namespace": "prod"},
+    "metadata": {"name": "node1-ansible-web-eth0", "namespace": "prod", "resourceVersion": "r0"},
     "spec": {"workload": "web", "node": "node1", "ipNetworks": ["10.245.0.1/32"], "interfaceName": "cali1"},
 }
 BLOCK = {"cidr": "10.245.0.0/26", "pool": "lab", "size": 64, "in_use": 1, "reserved": 0, "free": 63, "spare": False}
@@ -79,10 +79,26 @@ def test_get_reads_resources_of_an_inventory(node: Node, inventory: str) -> None
         "NAME    ASN       IPV4            IPV6\nnode1   (64512)   10.10.1.11/24\n\n",
         "",
     )
-    assert json.loads(node.run("get", "pool", "lab", "-o", "json", "--export", "-i", inventory)[1]) == POOL
     assert node.run("get", "bgppeers", "-i", inventory) == (0, "NAME   PEERIP   NODE   ASN\n\n", "")
     missing = "resource does not exist: IPPool(x). `calicoctl get ippools` lists all.\n"
     assert node.run("get", "pool", "x", "-i", inventory) == (1, "", missing)
+
+
+def test_export_leaves_out_what_belongs_to_this_network(node: Node, inventory: str) -> None:
+    """As in Calico, resources that are named lose their namespace; here versions also go without names."""
+
+    def metadata(*words: str) -> t.Any:
+        found = json.loads(node.run("get", *words, "-o", "json", "-i", inventory)[1])
+        return [one["metadata"] for one in found["items"]] if "items" in found else found["metadata"]
+
+    version, name = {"resourceVersion": "r0123456789abcdef"}, WEB["metadata"]["name"]
+    assert metadata("pool", "lab") == {"name": "lab", **version}
+    assert metadata("pool", "lab", "--export") == {"name": "lab"}
+    assert metadata("pools", "--export") == [{"name": "lab"}]
+    assert metadata("wep", "web", "-n", "prod", "--export") == {"name": name}
+    assert metadata("wep", "-A", "--export") == [{"name": name, "namespace": "prod"}]
+    (node.folder / "empty.yml").write_text("")
+    assert node.run("get", "-f", str(node.folder / "empty.yml"), "--skip-empty", "--export", "-i", inventory)[0] == 0
 
 
 def test_workloads_of_an_inventory_are_listed_by_namespace(node: Node, inventory: str) -> None:

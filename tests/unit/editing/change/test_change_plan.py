@@ -24,6 +24,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.cha
     ResourceKey,
     key_of,
     version_of,
+    with_version,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.patches import labels
 from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.patches.merge_patches import merge
@@ -192,18 +193,51 @@ def test_what_servers_write_is_not_written() -> None:
 
 def test_a_document_that_was_made_from_an_older_one_is_refused() -> None:
     """Another version's document may be applied only where the resource has that version yet."""
-    for base in (POOL, in_force(POOL)):
-        fresh = {**OTHER, "metadata": {"name": "rack-a", "resourceVersion": version_of(base)}}
-        assert changed(plan("apply", fresh)) == [("IPPool(rack-a)", "files/pools.yml", OTHER)]
+    latest = version_of(in_force(POOL))
+    fresh = {**OTHER, "metadata": {"name": "rack-a", "resourceVersion": latest}}
+    assert changed(plan("apply", fresh)) == [("IPPool(rack-a)", "files/pools.yml", OTHER)]
+    assert changed(plan("delete", fresh)) == [("IPPool(rack-a)", "files/pools.yml", None)]
     stale = {**OTHER, "metadata": {"name": "rack-a", "resourceVersion": version_of(NEW)}}
-    for verb in ("apply", "replace"):
+    why = (
+        f"update conflict: IPPool(rack-a) with error: resource version '{version_of(NEW)}' is out of date "
+        f"(latest: {latest}). Update the resource YAML/JSON in order to make changes"
+    )
+    for verb, words in (
+        ("apply", f"failed to apply 'IPPool' resource: [{why}]"),
+        ("replace", f"failed to replace 'IPPool' resource: [{why}]"),
+        ("delete", f"Failed to delete 'IPPool' resource: {why}"),
+    ):
         with pytest.raises(ChangeRefused) as raised:
             plan(verb, stale)
-        assert str(raised.value) == (
-            f"failed to {verb} 'IPPool' resource: [update conflict: IPPool(rack-a) with error: resource version "
-            f"'{version_of(NEW)}' is out of date (latest: {version_of(POOL)}). Update the resource YAML/JSON in order "
-            "to make changes]"
-        )
+        assert str(raised.value) == words
+    patch = {"metadata": {"resourceVersion": version_of(NEW)}, "spec": {"disabled": True}}
+    with pytest.raises(ChangeRefused, match="update conflict"):
+        plan_patch(PRESENT, ResourceKey("IPPool", "", "rack-a"), patch, "merge")
+
+
+def test_an_equal_document_of_another_version_is_refused_as_calico_refuses_it() -> None:
+    same = {**POOL, "metadata": {"name": "rack-a", "resourceVersion": version_of(NEW)}}
+    with pytest.raises(ChangeRefused, match="update conflict"):
+        plan("apply", same)
+
+
+def test_the_version_of_a_policy_is_that_of_the_form_that_get_prints() -> None:
+    key = ResourceKey("NetworkPolicy", "prod", "web")
+    written = document("NetworkPolicy", "web", {"selector": "a=='b'"}, namespace="prod")
+    printed = in_force(document("NetworkPolicy", "web", {"selector": 'a == "b"'}, namespace="prod"))
+    present = {key: PresentResource(in_force(written), "files/web.yml", written)}
+    asked = [AskedDocument(with_version(printed), "net.yml:1")]
+    assert plan_documents("apply", present, asked).changes[0].unchanged
+
+
+def test_what_a_run_assigns_to_a_node_is_no_part_of_its_version() -> None:
+    bgp = {"ipv4Address": "10.0.0.1/24"}
+    other = document(
+        "Node", "node1", {"bgp": {**bgp, "ipv4IPIPTunnelAddr": "10.244.0.1"}, "ipv4VXLANTunnelAddr": "10.244.0.2"}
+    )
+    assert version_of(other) == version_of(document("Node", "node1", {"bgp": bgp}))
+    assert version_of(other) != version_of(document("Node", "node1", {"bgp": {}}))
+    assert version_of(document("Node", "node1", {"bgp": None})) != version_of(document("Node", "node1", None))
 
 
 def test_namespaces_are_those_of_the_document_or_of_the_option() -> None:

@@ -9,6 +9,7 @@ import json
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.change.resource_key import with_version
 from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import api as resources
 
 from tests.unit.plugin_utils import controller
@@ -145,7 +146,7 @@ def test_all_documents_are_accepted_back(answers: dict[str, dict[str, t.Any]]) -
     for kind, documents in found.items():
         for document in documents:
             if kind not in ("Node", "WorkloadEndpoint"):
-                assert resources.parse(document).to_document() == document
+                assert with_version(resources.parse(document).to_document()) == document
 
 
 def test_ipam_usage_and_allocations_are_in_the_answer(answers: dict[str, dict[str, t.Any]]) -> None:

@@ -11,7 +11,7 @@ import typing as t
 
 from ...errors import DONE, UsageError
 from ...render import kinds, yaml_text
-from ...render.kind import name_of
+from ...render.kind import exported, name_of
 from .. import inventory_resources
 
 #: Calico's order: what others refer to comes first.
@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace, dummy: t.Any) -> int:
     known = [kind for kind in kinds.KINDS if kind.name != _NOT_EXPORTED]
     known.sort(key=lambda kind: _ORDER.index(kind.name) if kind.name in _ORDER else len(_ORDER))
     texts = [
-        yaml_text.dump(document)
+        yaml_text.dump(exported(document))
         for kind in known
         for document in source.documents(kind)
         if (kind.name, name_of(document)) != _OWN

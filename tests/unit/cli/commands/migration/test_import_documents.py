@@ -200,5 +200,5 @@ def test_an_export_has_all_documents_in_calicos_order(node: Node, program: pathl
     assert (status, err) == (0, "")
     found = list(yaml.safe_load_all(out))
     assert [one["kind"] for one in found] == ["IPPool", "Tier", "Node", "BGPConfiguration"]
-    assert found[0] == resources["IPPool"][0]
+    assert found[0] == {**resources["IPPool"][0], "metadata": {"name": "lab"}}
     assert node.run("export") == (2, "", "calicoctl: say what to export: -i INVENTORY.\n")
