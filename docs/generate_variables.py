@@ -169,6 +169,7 @@ SECTIONS = (
             "calico_node_policy_audit",
             "calico_workload_profiles",
             "calico_policy_cut_denied_flows",
+            "calico_live_policy",
             "calico_policy_log_group",
         ),
     ),

@@ -52,7 +52,7 @@ class ActionModule(GuardedAction):
         secret = access.node_secret(task_vars)
         access.node_files(datastore, secret, next(iter(fleet.nodes)))  # so that a bad file stops the run here
         credentials = access.operator(task_vars)
-        publisher = FleetPublisher(credentials.user, secret)
+        publisher = FleetPublisher(credentials.user, secret, gated=bool(datastore.gates))
         try:
             done = cluster_calls.ask(
                 datastore,

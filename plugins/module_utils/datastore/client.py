@@ -357,6 +357,15 @@ class EtcdClient:
     async def status(self) -> gateway.MemberStatus:
         return gateway.status_of(await self.call("/v3/maintenance/status", b"{}"))
 
+    async def releases(self) -> dict[str, str]:
+        """Return the release of etcd of each member that answers, by the member's address."""
+        found = {}
+        for member in self._members:
+            with contextlib.suppress(TransportError, Unavailable):
+                answer = await member.call("/v3/maintenance/status", b"{}", self._seconds)
+                found[member.name] = gateway.status_of(answer).version
+        return found
+
     async def close(self) -> None:
         for member in self._members:
             await member.close()

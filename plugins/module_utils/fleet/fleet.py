@@ -153,6 +153,11 @@ class Fleet:
         )
 
     @property
+    def has_live_policy(self) -> bool:
+        """Whether documents of the datastore count beside the policy of the inventory."""
+        return self.policy is not None and self.policy.policy.settings.live
+
+    @property
     def announced(self) -> frozenset[str]:
         """The CIDRs of all blocks, spare ones included, that nodes may advertise or, without BGP, have routes to."""
         hidden = {pool.name for pool in self.pools if pool.disableBGPExport and self.settings.bgp_enabled}

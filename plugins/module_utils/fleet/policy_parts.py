@@ -5,7 +5,8 @@
 
 Each workload node gets all policies, its own endpoints, and the endpoints and network sets that rules can select. The
 latter are the same for all nodes, because a workload with any labels may be attached to any node. They are computed
-once for the fleet, so the work is linear in the number of endpoints and in the amount of data sent to the nodes.
+once for the fleet, so the work is linear in the number of endpoints and in the amount of data sent to the nodes. With
+live policy, rules may come later, so nodes get all endpoints and network sets.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class PolicyParts:
     """A fleet's policy, divided by `divide`.
 
     `own` maps node names to the node's endpoints. `meant` are the endpoints of all nodes that some rule can select.
-    `policy_set` has only the network sets that some rule can select.
+    `policy_set` has only the network sets that some rule can select. With live policy, both have all.
     """
 
     policy: FleetPolicy
@@ -102,7 +103,9 @@ def divide(
     own: dict[str, list[Endpoint]] = {}
     for one in endpoints:
         own.setdefault(one.node, []).append(one)
-    meant = _meant(policy.policy_set, [*endpoints, *policy.policy_set.network_sets])
+    owners: list[Owner] = [*endpoints, *policy.policy_set.network_sets]
+    # A rule of a live document may select any of them.
+    meant = owners if policy.settings.live else _meant(policy.policy_set, owners)
     sets = tuple(one for one in meant if isinstance(one, PolicyNetworkSet))
     return PolicyParts(
         policy,

@@ -292,6 +292,14 @@ VARIABLES: tuple[Variable, ...] = (
         default=False,
     ),
     Variable(
+        "calico_live_policy",
+        "bool",
+        "Whether policy documents that operators write into the datastore are in force beside those of the inventory. "
+        "It needs `calico_policy_enabled`, or any policy resource in the inventory, and a datastore with gates, or an "
+        "etcd without CVE-2026-33343: 3.4.42, 3.5.28, 3.6.9 or later.",
+        default=False,
+    ),
+    Variable(
         "calico_iptables_mark_mask",
         "int",
         "Bits of the packet mark that policy may use; at least five.",

@@ -43,6 +43,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.error
 
 from ..etcd import cluster_members, etcd_folder
 from ..sources import inventory_source
+from ..sources.given_inventory import CLUSTER_GROUP
 
 #: The most bytes of a file of TLS. A bundle of some CAs has a few KB.
 _FILE_LIMIT = 256 << 10
@@ -87,6 +88,7 @@ def of(hosts: t.Sequence[Host], task_vars: t.Mapping[str, t.Any]) -> t.Optional[
     host of group calico_etcd has no address, or the inventory has no folder in which the files could be.
     """
     given = datastore_inventory.read(lambda name: variables.of_fleet(hosts, name))
+    check_live_policy(hosts, task_vars)
     own = given.endpoints is None
     hosts_of_members = cluster_members.listed(task_vars) if own else []
     members = tuple(host.client_url for host in hosts_of_members) if given.endpoints is None else given.endpoints
@@ -100,6 +102,12 @@ def of(hosts: t.Sequence[Host], task_vars: t.Mapping[str, t.Any]) -> t.Optional[
     gates = tuple(host.gate_url for host in hosts_of_members)
     ca = _path(given.ca, etcd_folder.TRUSTED, task_vars)
     return FleetDatastore(members, ca, certificate, key, float(progress) if progress else None, own, gates)
+
+
+def check_live_policy(hosts: t.Sequence[Host], task_vars: t.Mapping[str, t.Any]) -> None:
+    """Raise FleetError if policy is to be live in a fleet without a datastore, or a variable of that is invalid."""
+    has_members = bool(task_vars.get("groups", {}).get(CLUSTER_GROUP))
+    datastore_inventory.check_live_policy(lambda name: variables.of_fleet(hosts, name), has_members)
 
 
 def _path(chosen: t.Optional[str], name: str, task_vars: t.Mapping[str, t.Any]) -> str:

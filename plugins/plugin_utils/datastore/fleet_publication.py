@@ -51,11 +51,15 @@ class Publication:
 
 @dataclasses.dataclass(frozen=True)
 class FleetPublisher:
-    """A run as it publishes: its user, the secret of the nodes' passwords, and the clock time.time()."""
+    """A run as it publishes: its user, the secret of the nodes' passwords, and the clock time.time().
+
+    `gated` says whether nodes reach gates and not etcd itself.
+    """
 
     operator: str
     secret: bytes = dataclasses.field(repr=False)
     clock: t.Callable[[], float] = time.time
+    gated: bool = True
 
     async def publish(self, client: EtcdClient, fleet: Fleet, *, leaving: str = "", check: bool = False) -> Publication:
         """Bring the cluster to the fleet, or with `check` only compare; take the keys of the node `leaving` away.
@@ -65,6 +69,8 @@ class FleetPublisher:
         """
         owners = [node.name for node in fleet.nodes.values() if node.workload_node]
         wanted = published(fleet, self.secret)
+        if fleet.has_live_policy and not self.gated:
+            await exchange.check_rights_hold(client)
         seen = await exchange.observe(client, content.PUBLISHED, owners, leaving)
         renewed = await self._renewed(client, owners, wanted, seen)
         access = rights.plan(owners, seen.access, self.operator, renewed)

@@ -20,6 +20,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host 
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.documents.merging import Merged
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import Inventory
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.policy_settings import LIVE_POLICY
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint import refusals, rules
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.finding import (
     ERROR,
@@ -32,6 +33,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
+from ..datastore import access
 from ..lines.shown_path import shown_path
 from . import fleet_documents, inventory_source, lockfile_store
 from .resource_files import NOTHING, Instead
@@ -98,7 +100,7 @@ def lint(
     with uncollected():
         documents = fleet_documents.readable(hosts, task_vars, instead)
         written = dataclasses.replace(written_source.read(task_vars, hosts), without_effect=documents.without_effect)
-        return _judged(task_vars, documents.hosts, _read(documents, refused), written)
+        return _judged(task_vars, documents.hosts, _read(documents, refused, task_vars), written)
 
 
 def refused(task_vars: t.Mapping[str, t.Any]) -> list[LintFinding]:
@@ -109,7 +111,7 @@ def refused(task_vars: t.Mapping[str, t.Any]) -> list[LintFinding]:
         return [_shortened(refusals.finding(error))]
     with uncollected():
         documents = fleet_documents.readable(hosts, task_vars)
-        read = _read(documents, found)
+        read = _read(documents, found, task_vars)
     return [_finding(error, documents.hosts) for error in read.errors]
 
 
@@ -119,9 +121,22 @@ def _hosts(task_vars: t.Mapping[str, t.Any]) -> tuple[t.Sequence[Host], list[Fle
     return inventory_source.hosts(task_vars, errors), errors
 
 
-def _read(documents: Merged, refused: t.Sequence[FleetError]) -> refusals.RefusalSearch:
+def _read(
+    documents: Merged, refused: t.Sequence[FleetError], task_vars: t.Mapping[str, t.Any]
+) -> refusals.RefusalSearch:
     """Return what can be read of the hosts with their documents. `refused` are the errors in hosts' variables."""
-    return refusals.read(documents.hosts, documents.policies, (*refused, *documents.errors))
+    known = (*refused, *documents.errors, *_of_live_policy(documents.hosts, task_vars))
+    return refusals.read(documents.hosts, documents.policies, known)
+
+
+def _of_live_policy(hosts: t.Sequence[Host], task_vars: t.Mapping[str, t.Any]) -> t.Iterator[FleetError]:
+    """Yield the error of live policy that only the inventory's groups show; others are left to `refusals.read`."""
+    try:
+        access.check_live_policy(hosts, task_vars)
+    except FleetError as error:
+        if error.variable == LIVE_POLICY:
+            error.origin = error.origin or origin(error.variable, hosts)
+            yield error
 
 
 def _finding(error: FleetError, hosts: t.Sequence[Host]) -> LintFinding:

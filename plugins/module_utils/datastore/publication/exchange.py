@@ -25,7 +25,10 @@ _MOST_BYTES = 1 << 20
 _KEY_BYTES = 600  # of a deletion; the longest keys have some 300
 #: The oldest release of etcd whose JSON gateway has all calls under /v3/.
 OLDEST = (3, 4)
-_VERSION = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})\.[0-9]{1,4}(?:[-+.].{0,60})?", re.ASCII)
+_VERSION = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})\.([0-9]{1,4})((?:[-+.].{0,60})?)", re.ASCII)
+#: The first release of each minor one in which no user writes keys of others by nested transactions, CVE-2026-33343.
+#: Later minor releases never had it.
+_RIGHTS_HOLD = {(3, 4): 42, (3, 5): 28, (3, 6): 9}
 _PARENT = "/host-routing/"
 _NAMED = 5
 #: The most prefixes of names without blocks that are counted.
@@ -73,6 +76,33 @@ async def check(client: EtcdClient) -> str:
             "cluster, or remove them."
         )
     return version
+
+
+async def check_rights_hold(client: EtcdClient) -> None:
+    """Raise UnusableCluster if a member that answers runs an etcd in which users get around their rights.
+
+    Fleets with live policy and without gates need this: a node could write every document.
+    """
+    releases = await client.releases()
+    vulnerable = sorted(name for name, release in releases.items() if not _rights_hold(release))
+    if vulnerable:
+        name, shown = vulnerable[0], releases[vulnerable[0]][:40] or "of no version"
+        raise UnusableCluster(
+            f"calico_live_policy is true, and {name} runs etcd {shown}, in which every "
+            "node can write documents (CVE-2026-33343). Upgrade the members to 3.4.42, 3.5.28, 3.6.9 or later, use a "
+            "cluster of role calico_etcd, whose gates prevent it, or set calico_live_policy to false."
+        )
+
+
+def _rights_hold(release: str) -> bool:
+    match = _VERSION.fullmatch(release)
+    if match is None:
+        return False
+    minor, patch = (int(match.group(1)), int(match.group(2))), int(match.group(3))
+    first = _RIGHTS_HOLD.get(minor)
+    if first is None:
+        return minor > max(_RIGHTS_HOLD)
+    return patch > first or (patch == first and not match.group(4).startswith("-"))  # 3.5.28-rc.0 comes before 3.5.28
 
 
 async def _foreign(client: EtcdClient) -> list[str]:

@@ -10,6 +10,7 @@ import re
 import typing as t
 
 from ...state.errors import FleetError
+from .policy_settings import LIVE_POLICY
 
 ENDPOINTS, CA, CERT, KEY = "calico_etcd_endpoints", "calico_etcd_ca", "calico_etcd_cert", "calico_etcd_key"
 USERNAME, PASSWORD = "calico_etcd_username", "calico_etcd_password"
@@ -62,6 +63,19 @@ def read(get: t.Callable[[str], t.Any]) -> DatastoreVariables:
         if value is not None and needed is None:
             raise FleetError(name, None, f"is set without {other}.", f"Set {other}, too, or remove {name}.")
     return found
+
+
+def check_live_policy(get: t.Callable[[str], t.Any], has_members: bool) -> None:
+    """Raise FleetError if policy is to be live without a datastore; `has_members`: group calico_etcd has hosts."""
+    endpoints = get(ENDPOINTS)
+    if get(LIVE_POLICY) and not (has_members if endpoints is None else endpoints):
+        raise FleetError(
+            LIVE_POLICY,
+            True,
+            "needs a datastore, and the fleet has none.",
+            f"Put hosts into group calico_etcd and run playbooks/etcd.yml, name members in {ENDPOINTS}, or set "
+            f"{LIVE_POLICY} to false.",
+        )
 
 
 def _endpoints(values: t.Sequence[str]) -> tuple[str, ...]:

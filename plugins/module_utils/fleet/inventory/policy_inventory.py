@@ -88,6 +88,13 @@ def read(
     audited = frozenset(host.name for host in hosts if variables.of_host(host, "calico_node_policy_audit"))
     enabled = get("calico_policy_enabled")
     if not (bool(collected.seen) if enabled is None else enabled):
+        if settings.live:
+            raise FleetError(
+                policy_settings.LIVE_POLICY,
+                True,
+                "needs policy, and the inventory leaves it off.",
+                "Set calico_policy_enabled to true, or calico_live_policy to false.",
+            )
         return Reading(None, profiles)
     policy_set = model.policy_set(
         collected.tiers.values(), policies, [*collected.profiles.values(), allow_all()], collected.network_sets

@@ -18,6 +18,7 @@ from ...state.policy_state import ALLOW_ALL, PolicySettings
 from .. import variables
 from .bgp_inventory import FleetBGP
 
+LIVE_POLICY = "calico_live_policy"
 _BFD_ECHO, _BFD_MULTIHOP = 3785, 4784
 
 
@@ -49,6 +50,7 @@ def read(get: t.Callable[[str], t.Any], profiles: t.Collection[str], bgp: FleetB
         allow_ipip_from_workloads=get("calico_allow_ipip_packets_from_workloads"),
         nflog_group=get("calico_policy_log_group"),
         cut_denied_flows=get("calico_policy_cut_denied_flows"),
+        live=get(LIVE_POLICY),
         mark_mask=mask,
     )
 

@@ -90,6 +90,33 @@ def test_one_run_brings_a_cluster_to_the_fleet_and_the_next_has_nothing_to_do() 
     run(scenario())
 
 
+@pytest.mark.parametrize(
+    ("release", "holds"),
+    [
+        *(("3.4.41", False), ("3.4.42", True), ("3.5.27", False), ("3.5.28", True), ("3.6.8", False), ("3.6.9", True)),
+        *(("3.5.28-rc.0", False), ("3.5.28+debian1", True), ("3.5.29-rc.0", True), ("3.7.0", True), ("4.0.1", True)),
+        *(("3.3.99", False), ("", False), ("latest", False), ("3.6", False)),
+    ],
+)
+def test_a_release_in_which_rights_hold(release: str, holds: bool) -> None:
+    etcd = members()
+    etcd.version = release
+
+    async def scenario() -> None:
+        await exchange.check_rights_hold(client(etcd))
+
+    if holds:
+        run(scenario())
+        return
+    with pytest.raises(UnusableCluster) as error:
+        run(scenario())
+    assert str(error.value) == (
+        f"calico_live_policy is true, and m1 runs etcd {release or 'of no version'}, in which every node can write "
+        "documents (CVE-2026-33343). Upgrade the members to 3.4.42, 3.5.28, 3.6.9 or later, use a cluster of role "
+        "calico_etcd, whose gates prevent it, or set calico_live_policy to false."
+    )
+
+
 def test_a_password_that_etcd_refuses_is_found_and_set() -> None:
     async def scenario() -> None:
         etcd = members()

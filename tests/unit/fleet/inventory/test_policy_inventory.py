@@ -10,6 +10,7 @@ import json
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import packed_json
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import inventory
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.policy_sources import Document
@@ -294,6 +295,29 @@ def test_the_sessions_port_is_that_of_the_fleet() -> None:
     for failsafes in (settings.failsafe_inbound, settings.failsafe_outbound):
         assert Failsafe("tcp", 1790) in failsafes
         assert Failsafe("tcp", 179) not in failsafes
+
+
+def test_with_live_policy_nodes_know_whatever_a_rule_may_select() -> None:
+    """Without it they know only what rules of the inventory select, as they did before there was live policy."""
+    given: dict[str, t.Any] = {
+        "policies": [
+            WEB,
+            {"kind": "HostEndpoint", "name": "outer", "node": "node2", "interfaceName": "eth0"},
+            {"kind": "GlobalNetworkSet", "name": "offices", "nets": ["192.0.2.0/24"]},
+        ]
+    }
+    without, live = policy_of("node1", **given), policy_of("node1", **given, live_policy=True)
+    assert (without.settings.live, live.settings.live) == (False, True)
+    assert without.policy_set.network_sets == ()
+    assert [one.name for one in live.policy_set.network_sets] == ["offices"]
+    assert not any(one.node != "node1" for one in without.endpoints)
+    assert {one.name for one in live.endpoints} == {"outer", *(f"default/w{number}" for number in range(1, 5))}
+    fleet = build(**given, live_policy=True)
+    assert fleet.policy is not None and fleet.digest != build(**given).digest
+    sent = fleet.policy.wire().of("node1")
+    assert sent is not None and sent["settings"]["live"] is True
+    shared = packed_json.unpack(sent["shared"])
+    assert len(shared["endpoints"]) == 5 and len(shared["network_sets"]) == 1
 
 
 def test_the_plan_has_another_name_with_another_policy() -> None:

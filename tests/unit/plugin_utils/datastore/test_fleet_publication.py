@@ -9,10 +9,14 @@ import dataclasses
 import json
 import typing as t
 
+import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import documents, heartbeats, keys
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import Credentials, EtcdClient
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.heartbeats import Heartbeat
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import rights
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.exchange import (
+    UnusableCluster,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.datastore.fleet_publication import (
     FleetPublisher,
@@ -39,9 +43,9 @@ class Cluster:
         self.etcd = FakeEtcd()
         self.etcd.users, self.etcd.granted, self.etcd.roles = {"root": "boss"}, {"root": {"root"}}, {"root": {}}
 
-    def publish(self, wanted: Fleet, secret: bytes = SECRET, **options: t.Any) -> Publication:
+    def publish(self, wanted: Fleet, secret: bytes = SECRET, gated: bool = True, **options: t.Any) -> Publication:
         client = EtcdClient(self.etcd.members, Credentials("root", "boss"), jitter=0.0)
-        return run(FleetPublisher("root", secret, lambda: NOW).publish(client, wanted, **options))
+        return run(FleetPublisher("root", secret, lambda: NOW, gated).publish(client, wanted, **options))
 
     def lines(self, wanted: Fleet, **options: t.Any) -> list[str]:
         return datastore_lines.plan(self.publish(wanted, **options).changes)
@@ -68,6 +72,19 @@ def test_a_fleet_is_published_once() -> None:
     assert set(blocks.cidrs) == {grant.cidr for grant in (*part.blocks, *part.spare_blocks)} and part.spare_blocks
     found = json.loads(cluster.values()[keys.pool_key("default")] or b"")
     assert (found["cidr"], found["ipipMode"]) == ("10.244.0.0/16", "Always")
+
+
+def test_live_policy_without_gates_needs_an_etcd_in_which_rights_hold() -> None:
+    """A fleet without live policy, and one with gates, is published by the etcd of Debian 12 and 13."""
+    cluster = Cluster()
+    live = fleet(policy_enabled=True, live_policy=True)
+    with pytest.raises(UnusableCluster, match="calico_live_policy is true, and m1 runs etcd "):
+        cluster.publish(live, gated=False)
+    assert not cluster.values() and set(cluster.etcd.users) == {"root"}
+    assert cluster.publish(fleet(), gated=False).changes
+    assert cluster.publish(live, gated=True).version == "3.5.16"
+    cluster.etcd.version = "3.5.28"
+    assert cluster.publish(live, gated=False).version == "3.5.28"
 
 
 def test_the_document_of_a_node() -> None:
