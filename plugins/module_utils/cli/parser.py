@@ -159,8 +159,12 @@ def _ipam(commands: t.Any) -> None:
     _output(parser, "text", "json")
     parser = _command(
         group, "check", "ipam.check", "look for addresses that leaked or are used twice",
-        "Compare allocations with workloads and blocks. The exit status is 1 if anything is wrong.",
+        "Compare allocations with workloads and blocks. The exit status is 1 if anything is wrong.\n"
+        "With a datastore, also compare what nodes have published with its blocks and with this node.\n"
+        "On the controller, with -i: ask all nodes of the inventory by Ansible, and change nothing.",
     )  # fmt: skip
+    _inventory(parser)
+    _config(parser)
     _output(parser, "text", "json")
     parser = _command(group, "release", "ipam.release", "release an address that leaked: one that nothing uses")
     parser.add_argument("--ip", metavar="ADDRESS", required=True)

@@ -8,6 +8,7 @@ The tests run in their order: each goes on with the fleet that the one before ha
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import pathlib
 import re
@@ -19,7 +20,7 @@ import typing as t
 import pytest
 import yaml
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import heartbeats, keys
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import Put, WrongPassword
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import Delete, Put, WrongPassword
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.heartbeats import Heartbeat
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import rights
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.settings import DatastoreSettings
@@ -207,6 +208,31 @@ def test_an_exchange_of_workloads_only_reports(fleet: Fleet) -> None:
     printed = fleet.run("sync_workloads")
     assert "nothing was sent: nodes of this fleet learn of each other's workloads by its datastore" in printed
     assert "to sync 2/2 nodes" in printed
+
+
+def test_a_check_asks_the_nodes_and_the_datastore(fleet: Fleet) -> None:
+    """host1 has published a workload that it does not have, and an address of host2."""
+    blocks = {
+        host: json.loads(fleet.inside(host, "cat", "/var/lib/calico/state.json"))["state"]["ipam"]["blocks"][0]["cidr"]
+        for host in HOSTS
+    }
+    stored, stolen = (str(ipaddress.ip_network(blocks[host])[9]) for host in HOSTS)
+    documents_of = {
+        "cali1": f'{{"name": "default/gone", "namespace": "default", "addresses": ["{stored}"]}}',
+        "cali2": f'{{"name": "default/thief", "namespace": "default", "addresses": ["{stolen}"]}}',
+        "@complete": "{}",
+    }
+    puts = [Put(f"{keys.endpoints_of('host1')}{name}", value.encode()) for name, value in documents_of.items()]
+    fleet.etcd.ask(lambda client: client.write(puts), "host1", fleet.password("host1"))
+    printed = fleet.run("ipam_check")
+    assert f"{stored} of default/gone in etcd, not on host1" in printed
+    assert "endpoints/host1/cali2 of the datastore is left out: one of its addresses lies in none" in printed
+    assert "not all workloads are published yet by host2." in printed
+    assert "Found 2 nodes that answer, with 0 IPs" in printed
+    assert "Check of the fleet complete; found 3 problems." in printed
+    assert changed(printed) == dict.fromkeys(HOSTS, 0)
+    for put in puts:
+        fleet.etcd.ask(lambda client, key=put.key: client.write([Delete(key)]), "host1", fleet.password("host1"))
 
 
 def test_a_run_goes_on_without_the_datastore(fleet: Fleet) -> None:

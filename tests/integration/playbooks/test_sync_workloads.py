@@ -65,12 +65,8 @@ class Sandbox:
         remote = known(str(self.folder / node / "lib" / "calico")).remote
         return {name: [one.addresses for one in told.endpoints] for name, told in remote.nodes.items()}
 
-    def play(self, *options: str, down: bool = False) -> tuple[int, list[str], dict[str, int]]:
-        """Write inventory and lockfile anew, and run sync_workloads.yml, with node3 unreachable if `down`.
-
-        Return its exit status, the lines of its report, and {host: number of tasks that changed it}. Raise
-        AssertionError if the output has a traceback or no report, and subprocess.TimeoutExpired after 120 seconds.
-        """
+    def write(self, down: bool = False) -> pathlib.Path:
+        """Write inventory and lockfile, with node3 unreachable if `down`, and return the inventory's path."""
         hosts = dict(self.hosts)
         if down:
             hosts["node3"] = {"ansible_host": "127.0.0.1", "ansible_port": 1, "ansible_connection": "ssh"}
@@ -82,6 +78,15 @@ class Sandbox:
         (self.folder / ".calico.lock.yml").write_text(dump(plan))
         inventory = self.folder / "hosts.yml"
         inventory.write_text(yaml.safe_dump({"calico_nodes": {"hosts": hosts}}))
+        return inventory
+
+    def play(self, *options: str, down: bool = False) -> tuple[int, list[str], dict[str, int]]:
+        """Write inventory and lockfile anew, and run sync_workloads.yml, with node3 unreachable if `down`.
+
+        Return its exit status, the lines of its report, and {host: number of tasks that changed it}. Raise
+        AssertionError if the output has a traceback or no report, and subprocess.TimeoutExpired after 120 seconds.
+        """
+        inventory = self.write(down)
         done = play("playbooks/sync_workloads.yml", inventory, *options, environment=PIPELINED)
         assert "Traceback" not in done.stdout + done.stderr, done.stdout + done.stderr
         said = [line for line in done.stdout.splitlines() if re.match(r"! |synced |incomplete |to sync ", line)]

@@ -248,7 +248,15 @@ def test_no_existing_command_is_answered_as_absent() -> None:
 def test_the_commands_that_take_an_inventory_are_those_that_are_named() -> None:
     found = [words for words, made in commands(parser.build()) if "--inventory" in made._option_string_actions]
     of_changes, words = set(absent.VERBS), set(map(" ".join, found))
-    assert sorted(words - of_changes) == ["export", "get", "ipam show", "policy explain", "scale", "validate"]
+    assert sorted(words - of_changes) == [
+        "export",
+        "get",
+        "ipam check",
+        "ipam show",
+        "policy explain",
+        "scale",
+        "validate",
+    ]
     assert of_changes <= words
 
 
@@ -286,10 +294,10 @@ def test_a_controller_is_no_node(node: Node) -> None:
     none = "calicoctl: this host is no node: it has no NODE/calico/state.json and no engine in NODE/engine. "
     ask = "Name the inventory to ask with -i INVENTORY, or run this on a node.\n"
     assert node.run("get", "nodes") == (1, "", none + ask)
-    assert node.run("ipam", "show") == (1, "", none + ask)
+    assert node.run("ipam", "show") == node.run("ipam", "check") == (1, "", none + ask)
     assert node.run("policy", "explain", "--from", "a", "--to", "b", "--port", "1/tcp") == (2, "", none + ask)
     there = "Run this on a node. For all nodes there are playbooks/status.yml and `calicoctl get -i INVENTORY`.\n"
-    for line in ("status", "node status", "node diags", "ipam check"):
+    for line in ("status", "node status", "node diags"):
         assert node.run(*line.split()) == (1, "", none + there)
     way = "Name a file with the way to the fleet's datastore with -c FILE, or run this on a node.\n"
     assert node.run("workload", "list") == (1, "", none + way)

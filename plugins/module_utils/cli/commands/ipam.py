@@ -14,6 +14,7 @@ from ...base.addresses import contains, parse_address
 from ...node.ipam.local_ipam import probe_handle, tunnel_handle
 from ...state.node_state import NodeState
 from ...wire import settings
+from .. import inventory_playbook
 from ..errors import DONE, PROBLEMS, CommandError, UsageError
 from ..fleet import fleet_view
 from ..render import structured, tables
@@ -24,6 +25,8 @@ if t.TYPE_CHECKING:
     from ..fleet.published_fleet import PublishedFleet
 
 _HEADING = ("GROUPING", "CIDR", "IPS TOTAL", "IPS IN USE", "IPS RESERVED", "IPS FREE")
+#: The playbook that asks all nodes of an inventory.
+_CHECK = "ipam_check.yml"
 
 
 def show(arguments: argparse.Namespace, sources: Sources) -> int:
@@ -228,10 +231,21 @@ def configuration(blocks: int) -> dict[str, str]:
 
 
 def check(arguments: argparse.Namespace, sources: Sources) -> int:
-    found = sources.ipam_check()
+    """Print the check of this node, with a datastore also of the fleet, or with -i of all nodes by asking them."""
+    if arguments.inventory:
+        answer = inventory_playbook.ask(_CHECK, arguments.inventory, {}, arguments.vault_password_file)
+        inventory_playbook.show(answer, arguments.output)
+        return PROBLEMS if answer["answer"]["problems"] else DONE
+    from ..fleet import fleet_holdings
+
+    own = sources.ipam_check() if sources.is_node else None
+    fleet = fleet_holdings.compare(sources, arguments.output == "text")
+    parts = [part for part in (own, fleet.to_dict() if fleet is not None else None) if part is not None]
+    problems = sum(part["problems"] for part in parts)
+    found = {**parts[0], "problems": problems, "fleet": parts[1]} if len(parts) > 1 else parts[0]
     if not structured.written(arguments.output, found):
-        sys.stdout.write(terminal_text.lines(found["lines"]))
-    return PROBLEMS if found["problems"] else DONE
+        sys.stdout.write(terminal_text.lines([line for part in parts for line in part["lines"]]))
+    return PROBLEMS if problems else DONE
 
 
 def release(arguments: argparse.Namespace, sources: Sources) -> int:

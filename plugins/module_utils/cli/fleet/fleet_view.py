@@ -31,13 +31,19 @@ class FleetView(t.NamedTuple):
 
 
 def ask(
-    sources: Sources, node: str = "", workloads: bool = True, by_run: bool = False, says_so: bool = True
+    sources: Sources,
+    node: str = "",
+    workloads: bool = True,
+    by_run: bool = False,
+    says_so: bool = True,
+    complains: bool = True,
 ) -> FleetView:
     """Return the view of all nodes, or of `node` alone. `workloads` and `by_run` are those of published_fleet.read.
 
     Without a usable datastore it is this node's view, and the user gets one sentence that says so and why. Without
-    `says_so`, because the answer itself does or is for programs, there is none in a fleet without a datastore. Raise
-    CommandError if there is nothing to show: this host is no node, or is not `node`, or there is no such node.
+    `says_so`, because the answer itself does or is for programs, there is none in a fleet without a datastore. Without
+    `complains`, the answer itself has the complaints. Raise CommandError if there is nothing to show: this host is no
+    node, or is not `node`, or there is no such node.
     """
     is_controller = sources.connection.possible and not sources.is_node
     own = "" if is_controller else sources.fleet_list().node
@@ -56,7 +62,7 @@ def ask(
         names = list(published.blocks)
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         raise CommandError(f"the datastore has no node {node} with blocks. It has {', '.join(names[:_NAMED])}{more}.")
-    for complaint in published.complaints:
+    for complaint in published.complaints if complains else ():
         sources.warn(complaint)
     return FleetView(own, bool(own) and not node, published)
 

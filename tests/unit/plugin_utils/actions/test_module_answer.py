@@ -20,8 +20,8 @@ PLUGINS = pathlib.Path(__file__).resolve().parents[4] / "plugins"
 #: Modules that are documentation alone: their actions work on the controller.
 ON_THE_CONTROLLER = {
     "datastore", "datastore_info", "endpoint_sync", "endpoint_sync_report", "etcd_files", "etcd_plan", "etcd_status",
-    "fleet", "fleet_lint", "fleet_load", "fleet_report", "fleet_resources", "fleet_status", "generation_choice",
-    "host_warnings", "html_report",
+    "fleet", "fleet_ipam_check", "fleet_lint", "fleet_load", "fleet_report", "fleet_resources", "fleet_status",
+    "generation_choice", "host_warnings", "html_report",
     "node_removal", "phase_gate", "policy_explain", "pool_mode_in_inventory", "preflight", "resource",
     "resource_change", "resource_info", "run_check", "settle_gate",
 }  # fmt: skip
