@@ -3,21 +3,28 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The keys of the datastore, the ranges of keys that users may read and write, and how large their values may be.
 
+    /host-routing/v1/answers/<node>/<id>            its answer to a change     written by that node's agent
     /host-routing/v1/blocks/<node>                  the blocks of a node       written by a run of Ansible
+    /host-routing/v1/changes/open                   a change that is tried     written by operators
     /host-routing/v1/documents/<plural>/<name>      a live document            written by operators
     /host-routing/v1/endpoints/<node>/<interface>   a workload of a node       written by that node's agent
     /host-routing/v1/endpoints/<node>/@complete     all of them are there      written by that node's agent
     /host-routing/v1/heartbeats/<node>/agent        how that node does         written by that node's agent
     /host-routing/v1/heartbeats/<node>/policy       its live documents         written by that node's agent
+    /host-routing/v1/history/<user>/<id>            a change that was made     written by that operator
+    /host-routing/v1/inventory/<plural>/<name>      the inventory's document   written by a run of Ansible
     /host-routing/v1/nodes/<node>                   a node of the inventory    written by a run of Ansible
     /host-routing/v1/pools/<pool>                   an IP pool                 written by a run of Ansible
+    /host-routing/v1/settings/fleet                 settings of live policy    written by a run of Ansible
 
-The name of a live document of a kind with namespaces is <namespace>/<name>.
+The name of a document of a kind with namespaces is <namespace>/<name>.
 
-Agents watch one range, WATCHED: blocks, documents and endpoints. Heartbeats change every few seconds and lie outside of
-it. A node owns exactly two prefixes, which end in a slash, so that the rights of node1 do not include those of node10.
+Agents watch one range, WATCHED: blocks, the open change, documents and endpoints. Heartbeats change every few seconds
+and lie outside of it. The prefixes of a node and of an operator end in a slash, so that the rights of node1 do not
+include those of node10.
 
-Functions that make a key or prefix raise InvalidKey for a name that no node, interface, document or pool can have.
+Functions that make a key or prefix raise InvalidKey for a name that no node, operator, interface, document or pool can
+have.
 """
 
 from __future__ import annotations
@@ -26,12 +33,22 @@ import re
 import typing as t
 
 ROOT = "/host-routing/v1/"
+ANSWERS = f"{ROOT}answers/"
 BLOCKS = f"{ROOT}blocks/"
+CHANGES = f"{ROOT}changes/"
 DOCUMENTS = f"{ROOT}documents/"
 ENDPOINTS = f"{ROOT}endpoints/"
 HEARTBEATS = f"{ROOT}heartbeats/"
+HISTORY = f"{ROOT}history/"
+INVENTORY = f"{ROOT}inventory/"
 NODES = f"{ROOT}nodes/"
 POOLS = f"{ROOT}pools/"
+SETTINGS = f"{ROOT}settings/"
+
+#: The key of the one change that is tried, or asked about, at a time.
+OPEN_CHANGE = f"{CHANGES}open"
+#: The key of what a run says about live policy.
+FLEET_SETTINGS = f"{SETTINGS}fleet"
 
 #: The kinds of live documents, with the word that their keys have: Calico's resource names in the plural.
 LIVE_KINDS: t.Mapping[str, str] = {
@@ -46,8 +63,18 @@ LIVE_KINDS: t.Mapping[str, str] = {
 _NAMESPACED = frozenset({"NetworkPolicy", "NetworkSet", "StagedNetworkPolicy"})
 _KIND_OF = {plural: kind for kind, plural in LIVE_KINDS.items()}
 
-#: The most bytes of a live document.
+#: The most bytes of a live document, and of one of the inventory.
 DOCUMENT_BYTES = 256 << 10
+#: The most live documents, and the most bytes of all of them.
+MOST_DOCUMENTS, DOCUMENTS_BYTES = 10_000, 64 << 20
+#: The most documents of a change that is one transaction, and the most bytes of the open change.
+CHANGE_DOCUMENTS, CHANGE_BYTES = 100, 512 << 10
+#: The most bytes of a change in the history, the most changes there, and the most bytes of all of them.
+HISTORY_BYTES, MOST_HISTORY, ALL_HISTORY_BYTES = 1 << 20, 1_000, 64 << 20
+#: The most bytes of the settings of live policy.
+SETTINGS_BYTES = 256 << 10
+#: The most bytes of a node's answer to a change, and the most answers of a node.
+ANSWER_BYTES, MOST_ANSWERS = 32 << 10, 8
 #: The most bytes of the document of a workload: 64 labels of the longest kind take 24 KB.
 ENDPOINT_BYTES = 64 << 10
 #: The most bytes of a heartbeat. The longest one that an agent writes has about 7,000.
@@ -87,6 +114,20 @@ class EndpointKey(t.NamedTuple):
     interface: str
 
 
+class AnswerKey(t.NamedTuple):
+    """The parts of the key of an answer: its node, and the id of the change that it is about."""
+
+    node: str
+    change: str
+
+
+class HistoryKey(t.NamedTuple):
+    """The parts of the key of a change in the history: the operator who made it, and its id."""
+
+    user: str
+    change: str
+
+
 class DocumentKey(t.NamedTuple):
     """The parts of the key of a live document: a kind of LIVE_KINDS, its namespace, "" for none, and its name."""
 
@@ -118,9 +159,24 @@ def heartbeats_of(node: str) -> str:
     return f"{HEARTBEATS}{_part(node)}/"
 
 
-def of_node(node: str) -> tuple[KeyRange, KeyRange]:
+def answers_of(node: str) -> str:
+    """Return the prefix of a node's answers."""
+    return f"{ANSWERS}{_part(node)}/"
+
+
+def history_of(user: str) -> str:
+    """Return the prefix of the changes that an operator made."""
+    return f"{HISTORY}{_part(user)}/"
+
+
+def prefixes_of_node(node: str) -> tuple[str, ...]:
+    """Return the prefixes of all keys that a node writes."""
+    return endpoints_of(node), heartbeats_of(node), answers_of(node)
+
+
+def of_node(node: str) -> tuple[KeyRange, ...]:
     """Return the ranges of all keys that a node writes."""
-    return under(endpoints_of(node)), under(heartbeats_of(node))
+    return tuple(map(under, prefixes_of_node(node)))
 
 
 def endpoint_key(node: str, interface: str) -> str:
@@ -143,13 +199,32 @@ def policy_heartbeat_key(node: str) -> str:
     return f"{heartbeats_of(node)}{_POLICY}"
 
 
+def answer_key(node: str, change: str) -> str:
+    """Return the key of a node's answer to the change with this id."""
+    return f"{answers_of(node)}{_part(change)}"
+
+
+def history_key(user: str, change: str) -> str:
+    """Return the key of the change with this id that an operator made."""
+    return f"{history_of(user)}{_part(change)}"
+
+
 def document_key(key: DocumentKey) -> str:
     """Return the key of a live document. Raise InvalidKey also for a kind that is not live."""
+    return f"{DOCUMENTS}{_path(key)}"
+
+
+def inventory_key(key: DocumentKey) -> str:
+    """Return the key of a document of the inventory. Raise InvalidKey also for a kind that is not live."""
+    return f"{INVENTORY}{_path(key)}"
+
+
+def _path(key: DocumentKey) -> str:
     plural = LIVE_KINDS.get(key.kind)
     if plural is None or bool(key.namespace) is not (key.kind in _NAMESPACED):
         raise InvalidKey(f"{key} cannot be a live document")
     parts = [key.namespace, key.name] if key.namespace else [key.name]
-    return f"{DOCUMENTS}{plural}/{'/'.join(map(_part, parts))}"
+    return f"{plural}/{'/'.join(map(_part, parts))}"
 
 
 def blocks_key(node: str) -> str:
@@ -181,8 +256,9 @@ def owner_of(key: str) -> t.Optional[str]:
 
 
 def name_in(prefix: str) -> str:
-    """Return the name in a prefix of workloads or heartbeats, whatever it is, "" for the prefix of all of them."""
-    return prefix[len(ENDPOINTS if prefix.startswith(ENDPOINTS) else HEARTBEATS) : -1]
+    """Return the name in one of the prefixes of a node, whatever it is, "" for the prefix of all nodes."""
+    root = next(one for one in (ENDPOINTS, HEARTBEATS, ANSWERS) if prefix.startswith(one))
+    return prefix[len(root) : -1]
 
 
 def between(outer: KeyRange, inner: t.Iterable[KeyRange]) -> list[KeyRange]:
@@ -222,9 +298,33 @@ def parse_policy_heartbeat_key(key: str) -> t.Optional[str]:
 
 def parse_document_key(key: str) -> t.Optional[DocumentKey]:
     """Return the parts of the key of a live document, or None for any other key."""
-    if not key.startswith(DOCUMENTS):
-        return None
-    plural, *parts = key[len(DOCUMENTS) :].split("/")
+    return _parsed(key[len(DOCUMENTS) :]) if key.startswith(DOCUMENTS) else None
+
+
+def parse_inventory_key(key: str) -> t.Optional[DocumentKey]:
+    """Return the parts of the key of a document of the inventory, or None for any other key."""
+    return _parsed(key[len(INVENTORY) :]) if key.startswith(INVENTORY) else None
+
+
+def parse_answer_key(key: str) -> t.Optional[AnswerKey]:
+    """Return the parts of the key of an answer, or None for any other key."""
+    parts = _two_parts(key, ANSWERS)
+    return AnswerKey(*parts) if parts else None
+
+
+def parse_history_key(key: str) -> t.Optional[HistoryKey]:
+    """Return the parts of the key of a change in the history, or None for any other key."""
+    parts = _two_parts(key, HISTORY)
+    return HistoryKey(*parts) if parts else None
+
+
+def _two_parts(key: str, prefix: str) -> t.Optional[tuple[str, str]]:
+    first, dummy, second = key[len(prefix) :].partition("/")
+    return (first, second) if key.startswith(prefix) and _is_part(first) and _is_part(second) else None
+
+
+def _parsed(path: str) -> t.Optional[DocumentKey]:
+    plural, *parts = path.split("/")
     kind = _KIND_OF.get(plural)
     if kind is None or len(parts) != 1 + (kind in _NAMESPACED) or not all(map(_is_part, parts)):
         return None
@@ -239,6 +339,8 @@ def most_bytes(key: str) -> t.Optional[int]:
         return COMPLETE_BYTES
     if parse_policy_heartbeat_key(key) is not None:
         return POLICY_HEARTBEAT_BYTES
+    if parse_answer_key(key) is not None:
+        return ANSWER_BYTES
     return HEARTBEAT_BYTES if parse_heartbeat_key(key) is not None else None
 
 

@@ -11,5 +11,5 @@ leases, compaction and leadership are open to everybody. So a request is read, a
 agents use; a path or a field that is not known is refused. etcd then checks the token's rights.
 
 Anybody can fill the database with keys of its own, and while its space is exceeded etcd checks no rights of deletions.
-So the gate also remembers whose the tokens are, and passes a write below the user's own two prefixes alone.
+So the gate also remembers whose the tokens are, and passes a write below the user's own prefixes alone.
 """

@@ -61,7 +61,7 @@ class Quota:
 
     def __init__(self, user: str, workloads: int, clock: t.Callable[[], float]) -> None:
         self._user, self._workloads, self._clock = user, workloads, clock
-        self._keys = self._bytes = 0
+        self._keys = self._bytes = self._answers = 0
         self._recounted = float("-inf")
         now = clock()
         self._written = Bucket(workloads * _BURST, workloads * _RATE, now)
@@ -108,7 +108,7 @@ class Quota:
             await self._write(writes, ask)
 
     async def _write(self, writes: t.Sequence[Json], ask: Ask) -> None:
-        beats = cost = puts = size = 0
+        beats = cost = puts = size = answers = 0
         for one in writes:
             key = base64.b64decode(one["key"])
             length = len(key) + len(one.get("value", "")) * 3 // 4
@@ -116,16 +116,21 @@ class Quota:
                 beats += 1
                 continue
             cost += _OPERATION + length
-            if "value" in one:
+            if "value" in one and key.startswith(keys.ANSWERS.encode()):
+                answers += 1
+            elif "value" in one:
                 puts, size = puts + 1, size + length
         self._check(self._beats, beats, "writes heartbeats")
         self._check(self._written, cost, "writes")
         if puts:
             await self._make_room(puts, size, ask)
+        if answers:
+            await self._make_room_for_answers(answers, ask)
         self._beats.take(beats)
         self._written.take(cost)
         self._keys += puts
         self._bytes += size
+        self._answers += answers
 
     def _check(self, bucket: Bucket, amount: float, what: str) -> None:
         wait = bucket.wait(amount, self._clock())
@@ -143,7 +148,7 @@ class Quota:
         """
         most_keys, most_bytes = self._workloads + 1, self._workloads * _LARGEST
         if self._keys + puts > most_keys:
-            self._keys = await self._count(ask)
+            self._keys = await self._count(keys.endpoints_of(self._user), ask)
             if self._keys > most_keys:
                 raise self._full(f"{self._keys} keys", f"{most_keys}")
         if self._bytes + size > most_bytes:
@@ -155,14 +160,24 @@ class Quota:
         if self._bytes > most_bytes:
             raise self._full(f"{self._bytes} bytes", f"{most_bytes}")
 
+    async def _make_room_for_answers(self, puts: int, ask: Ask) -> None:
+        if self._answers + puts > keys.MOST_ANSWERS:
+            self._answers = await self._count(keys.answers_of(self._user), ask)
+            if self._answers > keys.MOST_ANSWERS:
+                raise TooMuch(
+                    f"node {self._user} has {self._answers} answers to changes in the datastore, and at most "
+                    f"{keys.MOST_ANSWERS} are passed: its agent removes those to earlier changes"
+                )
+
     def _full(self, found: str, most: str) -> TooMuch:
         return TooMuch(
             f"node {self._user} has {found} of workloads in the datastore, and at most {most} are passed: remove "
             f"workloads, or raise calico_etcd_node_workloads (it is {self._workloads}) and run playbooks/etcd.yml"
         )
 
-    async def _count(self, ask: Ask) -> int:
-        request = {**self._range(""), "count_only": True}
+    async def _count(self, prefix: str, ask: Ask) -> int:
+        own = keys.under(prefix)
+        request = {"key": gateway.encoded(own.start), "range_end": gateway.encoded(own.end), "count_only": True}
         return gateway.page_of(await ask(RANGE, gateway.to_bytes(request))).total
 
     async def _measure(self, ask: Ask) -> int:

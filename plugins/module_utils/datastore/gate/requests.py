@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import typing as t
 
 from ...base.typed_json import (
@@ -176,12 +177,11 @@ def first_key(request: bytes) -> str:
 def check_writes(found: t.Iterable[Json], user: str) -> None:
     """Raise RequestNotPassed if one of the writes is not one that the agent of the node `user` makes.
 
-    It writes the keys that keys.py knows below its own two prefixes, each up to its size. It removes any key there.
+    It writes the keys that keys.py knows below its own prefixes, each up to its size. It removes any key there.
     """
-    try:
-        own = [keys.under(prefix) for prefix in (keys.endpoints_of(user), keys.heartbeats_of(user))]
-    except keys.InvalidKey:
-        own = []
+    own: tuple[keys.KeyRange, ...] = ()
+    with contextlib.suppress(keys.InvalidKey):
+        own = keys.of_node(user)
     for one in found:
         key = base64.b64decode(one["key"]).decode("utf-8", "surrogateescape")
         if not any(key in prefix for prefix in own):

@@ -4,8 +4,8 @@
 """The keys that a run of Ansible writes, nodes/, pools/ and blocks/, and what has to change for them.
 
 The inventory wins: a key below these prefixes that the fleet does not have is removed, and a value that somebody edited
-is written again. What nodes write themselves, endpoints/ and heartbeats/, stays, also that of a node that the inventory
-no longer has. Only the removal of a node takes it away.
+is written again. What nodes write themselves, endpoints/, heartbeats/ and answers/, stays, also that of a node that the
+inventory no longer has. Only the removal of a node takes it away.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def removal(node: str, found: t.Mapping[str, int]) -> tuple[Change, ...]:
     """Return the changes, for exchange.empty, that remove what `node` has published; `found` counts keys by prefix."""
     return tuple(
         Change(kind, "-", f"{prefix[len(keys.ROOT) :]}*", _count(found[prefix]), None)
-        for prefix, kind in ((keys.endpoints_of(node), "endpoint"), (keys.heartbeats_of(node), "heartbeat"))
+        for prefix, kind in zip(keys.prefixes_of_node(node), ("endpoint", "heartbeat", "answer"))
         if found.get(prefix)
     )
 

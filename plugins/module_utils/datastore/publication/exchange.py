@@ -139,14 +139,21 @@ async def _heartbeats(client: EtcdClient, nodes: t.Iterable[str]) -> dict[str, b
     return {entry.key: entry.value for entry in await client.named([keys.heartbeat_key(node) for node in nodes])}
 
 
+_OF_NODES: tuple[tuple[str, t.Callable[[str], str]], ...] = (
+    (keys.ENDPOINTS, keys.endpoints_of),
+    (keys.HEARTBEATS, keys.heartbeats_of),
+    (keys.ANSWERS, keys.answers_of),
+)
+
+
 async def _counted(client: EtcdClient, nodes: t.Collection[str], leaving: str) -> dict[str, int]:
     """Return key counts by prefix: of `leaving`, and of the first names not in `nodes`, whose own keys are not read."""
     found: dict[str, int] = {}
     if leaving:
-        prefixes = (keys.endpoints_of(leaving), keys.heartbeats_of(leaving))
+        prefixes = keys.prefixes_of_node(leaving)
         counts = await client.counts([keys.under(prefix) for prefix in prefixes])
         found.update((prefix, count) for prefix, count in zip(prefixes, counts) if count)
-    for root, prefix_of in ((keys.ENDPOINTS, keys.endpoints_of), (keys.HEARTBEATS, keys.heartbeats_of)):
+    for root, prefix_of in _OF_NODES:
         known = [keys.under(prefix_of(node)) for node in {*nodes, leaving} if node]
         gaps = keys.between(keys.under(root), known)
         for gap, count in zip(gaps, await client.counts(gaps)):

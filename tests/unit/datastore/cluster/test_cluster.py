@@ -263,15 +263,18 @@ def test_a_node_is_revoked_with_its_user_role_and_keys(gateway: Gateway) -> None
         return done(gateway, lambda calls: operations.revoke(calls, "node7", check, pause=0.0))
 
     gateway.users, gateway.roles = {"node7": "x"}, {"node7"}
-    gateway.keys = {"/host-routing/v1/endpoints/node7/": 190, "/host-routing/v1/heartbeats/node7/": 571}
-    assert revoke(check=True) == (True, 761) and gateway.users
+    gateway.keys = {
+        f"/host-routing/v1/{kind}/node7/": count
+        for kind, count in (("endpoints", 190), ("heartbeats", 571), ("answers", 3))
+    }
+    assert revoke(check=True) == (True, 764) and gateway.users
     gateway.asked.clear()
-    assert revoke() == (True, 761)
+    assert revoke() == (True, 764)
     assert (gateway.users, gateway.roles, gateway.keys) == ({}, set(), {})
     assert gateway.compacted == [{"revision": "5", "physical": True}]
     changes = [path for path in gateway.asked if not path.endswith(("/get", "/authenticate"))]
     assert changes == [
-        "/v3/auth/user/delete", "/v3/auth/role/delete", *["/v3/kv/deleterange"] * 2, "/v3/kv/compaction",
+        "/v3/auth/user/delete", "/v3/auth/role/delete", *["/v3/kv/deleterange"] * 3, "/v3/kv/compaction",
     ]  # fmt: skip
     assert revoke() == (False, 0) and len(gateway.compacted) == 1
 

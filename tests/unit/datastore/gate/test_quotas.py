@@ -303,3 +303,24 @@ def test_the_oldest_watch_ends_for_another_one() -> None:
             pass
 
     asyncio.run(scenario())
+
+
+def test_answers_to_changes_are_bounded_in_number() -> None:
+    """Answers take no room of workloads, and workloads take none of answers."""
+
+    async def scenario() -> None:
+        node = Node(workloads=2)
+        await node.fill(0, 3)
+        for number in range(keys.MOST_ANSWERS + 1):
+            await node.write(gateway.Put(keys.answer_key("node1", f"c{number}"), b"{}"))
+            node.now += 1000
+        with pytest.raises(TooMuch) as error:
+            await node.write(gateway.Put(keys.answer_key("node1", "c99"), b"{}"))
+        assert str(error.value) == (
+            "node node1 has 9 answers to changes in the datastore, and at most 8 are passed: its agent removes those "
+            "to earlier changes"
+        )
+        await node.write(gateway.Delete(keys.answer_key("node1", "c0")))
+        await node.write(gateway.Put(keys.answer_key("node1", "c8"), b"[]"))
+
+    run(scenario())

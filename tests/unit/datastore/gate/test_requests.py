@@ -137,8 +137,17 @@ def test_any_document_is_passed_in_the_gates_own_words_or_refused(path: str, doc
 
 
 ENDPOINTS = keys.endpoints_of("node1")
-OWN = [keys.endpoint_key("node1", "cali1"), keys.complete_key("node1"), keys.heartbeat_key("node1")]
+OWN = [
+    *(keys.endpoint_key("node1", "cali1"), keys.complete_key("node1"), keys.heartbeat_key("node1")),
+    keys.answer_key("node1", "1f"),
+]
+#: What operators write, and what a run writes for them.
+OF_LIVE_POLICY = [
+    *(keys.document_key(keys.DocumentKey("Tier", "", "security")), keys.OPEN_CHANGE, keys.FLEET_SETTINGS),
+    *(keys.history_key("node1", "1f"), keys.inventory_key(keys.DocumentKey("Tier", "", "security"))),
+]
 FOREIGN = [
+    *(keys.answer_key("node2", "1f"), *OF_LIVE_POLICY),
     *(keys.endpoint_key("node10", "cali1"), keys.heartbeat_key("node2"), keys.blocks_key("node1")),
     *(keys.node_key("node1"), "/host-routing/v1/endpoints/node1", "/host-routing/v1/endpoints/node10", "", "/a"),
 ]
@@ -161,6 +170,16 @@ def test_a_node_writes_no_key_of_others(key: str, user: str) -> None:
         with pytest.raises(RequestNotPassed) as refused:
             check_writes(_writing(gateway.Delete(OWN[0]), operation), user)
         assert str(refused.value) == "a write beside the user's own keys is not passed"
+
+
+@pytest.mark.parametrize("key", OF_LIVE_POLICY)
+def test_no_operator_writes_through_a_gate(key: str) -> None:
+    """So a node that has stolen an operator's files changes nothing: it reaches gates alone."""
+    for operation in (gateway.Put(key, b"1"), gateway.Delete(key)):
+        with pytest.raises(RequestNotPassed, match="a write beside the user's own keys is not passed"):
+            check_writes(_writing(operation), "ada")
+    with pytest.raises(RequestNotPassed, match="a write beside the user's own keys is not passed"):
+        check_writes(_writing(gateway.Put(keys.history_key("ada", "1f"), b"1")), "ada")
 
 
 @pytest.mark.parametrize("asked", [0, 65, 500, 1 << 40, None])
@@ -197,7 +216,7 @@ def test_a_key_that_no_agent_writes(key: str, words: str) -> None:
     check_writes(_writing(gateway.Delete(key)), "node1")
 
 
-@pytest.mark.parametrize(("key", "most"), list(zip(OWN, (64 << 10, 64, 8 << 10))))
+@pytest.mark.parametrize(("key", "most"), list(zip(OWN, (64 << 10, 64, 8 << 10, 32 << 10))))
 def test_a_value_has_at_most_what_readers_take(key: str, most: int) -> None:
     check_writes(_writing(gateway.Put(key, b"x" * most)), "node1")
     with pytest.raises(RequestNotPassed) as refused:

@@ -130,10 +130,12 @@ def test_a_node_that_is_removed_leaves_nothing() -> None:
         cluster.etcd.put(keys.endpoint_key("node2", f"cali{number}"), b"{}")
     cluster.beat("node2")
     cluster.beat("node1")
+    cluster.etcd.put(keys.answer_key("node2", "1f"), b"{}")
     done = cluster.publish(fleet({"node1": NODES["node1"]}), leaving="node2")
-    assert [change.line() for change in done.changes if change.kind in ("endpoint", "heartbeat")] == [
+    assert [change.line() for change in done.changes if change.kind in ("endpoint", "heartbeat", "answer")] == [
         "- endpoint endpoints/node2/*  300 keys",
         "- heartbeat heartbeats/node2/*  1 key",
+        "- answer answers/node2/*  1 key",
     ]
     assert done.left_behind == {} and not any("node2" in key for key in cluster.values())
     assert "node2" not in cluster.etcd.users and keys.heartbeat_key("node1") in cluster.values()
