@@ -135,7 +135,7 @@ def test_a_node_that_is_removed_leaves_nothing() -> None:
     assert [change.line() for change in done.changes if change.kind in ("endpoint", "heartbeat", "answer")] == [
         "- endpoint endpoints/node2/*  300 keys",
         "- heartbeat heartbeats/node2/*  1 key",
-        "- answer answers/node2/*  1 key",
+        "- answer   answers/node2/*  1 key",
     ]
     assert done.left_behind == {} and not any("node2" in key for key in cluster.values())
     assert "node2" not in cluster.etcd.users and keys.heartbeat_key("node1") in cluster.values()
