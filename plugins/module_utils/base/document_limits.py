@@ -10,6 +10,7 @@ values that are already built.
 
 from __future__ import annotations
 
+import collections
 import json
 import re
 import typing as t
@@ -81,34 +82,46 @@ def _check_size(text: str, limits: DocumentLimits) -> None:
 def check_yaml(text: str, loader: t.Any, limits: DocumentLimits = RESOURCES) -> None:
     """Check all YAML documents in `text` together against `limits` without building their values.
 
-    `loader` is the PyYAML loader class that will load them. Raise BeyondLimits if a limit is exceeded, a number
-    (unquoted, or tagged !!int or !!float) has more than 64 characters, or a collection contains an alias of itself.
-    Raise yaml.YAMLError if the text is not YAML; PyYAML's own scanner may also raise OverflowError or ValueError, as
-    for the escape UFFFFFFFF. Repeated keys, aliases without an anchor and unknown tags are not noticed.
+    Parameters and errors are those of `checked_events`. Repeated keys, aliases without an anchor and unknown tags are
+    not noticed.
     """
-    import yaml
+    collections.deque(checked_events(text, loader, limits), maxlen=0)
 
+
+def checked_events(text: str, loader: t.Any, limits: DocumentLimits = RESOURCES) -> t.Iterator[t.Any]:
+    """Yield the events of PyYAML's parser for `text`, each after all before it are known to be within `limits`.
+
+    `loader` is the PyYAML loader class that will load the documents. Raise BeyondLimits if a limit is exceeded, a
+    number (unquoted, or tagged !!int or !!float) has more than 64 characters, or a collection contains an alias of
+    itself. Raise yaml.YAMLError if the text is not YAML; PyYAML's own scanner may also raise OverflowError or
+    ValueError, as for the escape UFFFFFFFF.
+    """
+    from yaml import events, nodes
+
+    scalar, begins = events.ScalarEvent, (events.MappingStartEvent, events.SequenceStartEvent)
+    ends = (events.MappingEndEvent, events.SequenceEndEvent)
     _check_size(text, limits)
     walk = _Walk(limits)
     parser = loader(text)
     try:
         while parser.check_event():
             event = parser.get_event()
-            line = event.start_mark.line + 1
-            if isinstance(event, yaml.AliasEvent):
-                walk.alias(str(event.anchor), line)
-            elif isinstance(event, yaml.ScalarEvent):
+            kind = type(event)
+            if kind is scalar:
                 if len(event.value) > _DIGITS:
-                    tag = event.tag or parser.resolve(yaml.ScalarNode, event.value, event.implicit)
+                    tag = event.tag or parser.resolve(nodes.ScalarNode, event.value, event.implicit)
                     if tag in _NUMBER_TAGS:
-                        raise _long_number(len(event.value), line)
-                walk.scalar(event.anchor, line)
-            elif isinstance(event, yaml.CollectionStartEvent):
-                walk.begin(event.anchor, line)
-            elif isinstance(event, yaml.CollectionEndEvent):
+                        raise _long_number(len(event.value), event.start_mark.line + 1)
+                walk.scalar(event)
+            elif kind in ends:
                 walk.end()
-            elif isinstance(event, yaml.DocumentStartEvent):
+            elif kind in begins:
+                walk.begin(event)
+            elif kind is events.AliasEvent:
+                walk.alias(event)
+            elif kind is events.DocumentStartEvent:
                 walk.anchors.clear()
+            yield event
     finally:
         parser.dispose()
 
@@ -126,7 +139,7 @@ class _Size(t.NamedTuple):
 class _Walk:
     """A count of the values and levels in a text, where an alias counts as much as the value it stands for.
 
-    Methods raise BeyondLimits if a limit is exceeded.
+    Methods take PyYAML's events, and raise BeyondLimits if a limit is exceeded.
     """
 
     def __init__(self, limits: DocumentLimits) -> None:
@@ -137,36 +150,37 @@ class _Walk:
         #: The size of the value of each anchor in this document, None for a collection that is still open.
         self.anchors: dict[str, t.Optional[_Size]] = {}
 
-    def scalar(self, anchor: t.Optional[str], line: int) -> None:
-        self._add(_Size(1, 0), line)
-        if anchor is not None:
-            self.anchors[anchor] = _Size(1, 0)
+    def scalar(self, event: t.Any) -> None:
+        self._total += 1
+        if self._total > self._limits.values:
+            raise too_many(self._limits, event.start_mark.line + 1)
+        if event.anchor is not None:
+            self.anchors[event.anchor] = _Size(1, 0)
 
-    def alias(self, anchor: str, line: int) -> None:
+    def alias(self, event: t.Any) -> None:
         """Count the value behind an alias, which must not contain it.
 
         An alias without an anchor counts as one value: the loader reports it later.
         """
-        size = self.anchors.get(anchor, _Size(1, 0))
+        size, line = self.anchors.get(event.anchor, _Size(1, 0)), event.start_mark.line + 1
         if size is None:
-            raise BeyondLimits(f"has alias *{anchor} inside of what it stands for.", "Write it out.", line)
+            raise BeyondLimits(f"has alias *{event.anchor} inside of what it stands for.", "Write it out.", line)
         self._add(size, line)
 
-    def begin(self, anchor: t.Optional[str], line: int) -> None:
+    def begin(self, event: t.Any) -> None:
         """Count a mapping or list and open it."""
-        if anchor is not None:
-            self.anchors[anchor] = None
-        self._open.append([anchor, self._total, 0])
-        self._add(_Size(1, 0), line)
+        if event.anchor is not None:
+            self.anchors[event.anchor] = None
+        self._open.append([event.anchor, self._total, 0])
+        self._add(_Size(1, 0), event.start_mark.line + 1)
 
     def end(self) -> None:
         """Close the innermost open mapping or list, and record its size for aliases if it has an anchor."""
         anchor, before, below = self._open.pop()
-        size = _Size(self._total - before, below + 1)
-        if self._open:
-            self._open[-1][2] = max(self._open[-1][2], size.depth)
+        if self._open and self._open[-1][2] <= below:
+            self._open[-1][2] = below + 1
         if anchor is not None:
-            self.anchors[anchor] = size
+            self.anchors[anchor] = _Size(self._total - before, below + 1)
 
     def _add(self, size: _Size, line: int) -> None:
         self._total += size.values

@@ -10,6 +10,7 @@ import json
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.errors import CommandError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.garbage import uncollected
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 from ..lines import shown_lines
@@ -46,7 +47,8 @@ class AnswerAction(GuardedAction):
             }
         )
         try:
-            document, lines = self.answer(task_vars, args)
+            with uncollected():  # the process ends with the task
+                document, lines = self.answer(task_vars, args)
         except (FleetError, CommandError) as error:
             _write(args["answer_file"], {"error": str(error)})
             return {"failed": True, "msg": str(error)}

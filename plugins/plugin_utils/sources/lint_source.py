@@ -97,10 +97,9 @@ def lint(
         hosts, refused = _hosts(task_vars) if valid is None else (valid, [])
     except FleetError as error:
         return Looked((_shortened(refusals.finding(error)),))
-    with uncollected():
-        documents = fleet_documents.readable(hosts, task_vars, instead)
-        written = dataclasses.replace(written_source.read(task_vars, hosts), without_effect=documents.without_effect)
-        return _judged(task_vars, documents.hosts, _read(documents, refused, task_vars), written)
+    documents = fleet_documents.readable(hosts, task_vars, instead)
+    written = dataclasses.replace(written_source.read(task_vars, hosts), without_effect=documents.without_effect)
+    return _judged(task_vars, documents.hosts, _read(documents, refused, task_vars), written)
 
 
 def refused(task_vars: t.Mapping[str, t.Any]) -> list[LintFinding]:

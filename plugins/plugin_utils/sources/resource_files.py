@@ -9,6 +9,7 @@ limits, and no file is read twice.
 
 from __future__ import annotations
 
+import functools
 import glob
 import os
 import re
@@ -121,11 +122,16 @@ class _Reading:
                 "Name only files with Calico's documents.",
             )
         try:
-            for content, line in documents_of(text, path):
-                yield Document(content, path, line)
+            yield from _parsed(text, path)
         except NotReadable as error:
             where = f"{path}:{error.line}" if error.line else path
             self.errors.append(FleetError("document", None, str(error), "Correct it.", where))
+
+
+@functools.lru_cache(maxsize=_MOST_FILES)
+def _parsed(text: str, path: str) -> tuple[Document, ...]:
+    """Return the documents of a file. They are remembered: a change reads all files before it and after it."""
+    return tuple(Document(content, path, line) for content, line in documents_of(text, path))
 
 
 def _too_many_files(label: str) -> FleetError:

@@ -5,18 +5,18 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import typing as t
 
-from ...base.document_limits import BeyondLimits, check_yaml, read_json, repeated
+from ...base.document_limits import BeyondLimits, read_json
 from ...resources.api import KINDS
 from ..errors import CommandError
+from . import yaml_values
 
 EXTENSIONS = (".yaml", ".yml", ".json")
 
-_MERGE = "tag:yaml.org,2002:merge"  # the tag of the key << (YAML's merge key, yaml.org/type/merge.html)
-_INT, _FLOAT = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 #: A function that returns the line, from 1, of a path into a document ("spec.cidr", "" for its beginning), or None if
@@ -87,14 +87,14 @@ def _yaml(text: str) -> t.Iterator[tuple[t.Any, Lines]]:
     fast = getattr(yaml, "CSafeLoader", None)
     if fast is not None:
         try:
-            found = _loaded(text, _loader(fast))
+            found = _loaded(text, fast)
         except yaml.YAMLError:
             pass  # The text is parsed again below by PyYAML's Python parser, whose messages are clearer.
         else:
             yield from found
             return
     try:
-        yield from _loaded(text, _loader(yaml.SafeLoader))
+        yield from _loaded(text, yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         why = error.problem or error.context
@@ -104,14 +104,11 @@ def _yaml(text: str) -> t.Iterator[tuple[t.Any, Lines]]:
 
 
 def _loaded(text: str, kind: t.Any) -> list[tuple[t.Any, Lines]]:
-    """Return the documents of YAML text, each with its function of lines. `kind` is a class that `_loader` returned."""
+    """Return the documents of YAML text, each with its function of lines. `kind` is a loader class of PyYAML."""
+    roots = functools.cache(lambda: _roots(text, kind))
     try:
-        check_yaml(text, kind)
-        loader, found = kind(text), []
-        while loader.check_node():
-            node = loader.get_node()
-            found.append((loader.construct_document(node), _lines_of(node)))
-        return found
+        found = enumerate(yaml_values.documents(text, kind))
+        return [(value, _lines_of(roots, index, line)) for index, (value, line) in found]
     except BeyondLimits as error:
         raise NotReadable(str(error), error.line) from error
     except ValueError as error:
@@ -120,53 +117,28 @@ def _loaded(text: str, kind: t.Any) -> list[tuple[t.Any, Lines]]:
         raise NotReadable("is not YAML: a value does not fit its tag.") from error
 
 
-def _loader(kind: t.Any) -> t.Any:
-    """Return a loader class like `kind` that raises BeyondLimits if two scalar keys of a mapping are equal.
+def _roots(text: str, kind: t.Any) -> list[t.Any]:
+    """Return the nodes of the documents of YAML text, which is known to be readable and within the limits."""
+    import yaml
 
-    It reads a number with a colon as text. The keys 1 and 0x1 are equal. PyYAML's loaders use the last of equal keys.
+    return list(yaml.compose_all(text, kind))
+
+
+def _lines_of(roots: t.Callable[[], list[t.Any]], index: int, first: int) -> Lines:
+    """Return the function of lines of one document; a path beyond its fields has the line of the last one found.
+
+    `roots` returns the nodes of all documents of a text, and `index` is the document's place among them. `first` is its
+    first line. The nodes are made for the first path in a document, which only errors ask about.
     """
 
-    class Loader(kind):  # type: ignore[misc]
-        def __init__(self, text: str) -> None:
-            super().__init__(text)
-            self._checked: dict[int, t.Any] = {}
-
-        def flatten_mapping(self, node: t.Any) -> None:
-            """Check the keys for duplicates before merged keys (<<) are added: merges are no duplicates."""
-            if id(node) not in self._checked:
-                self._checked[id(node)] = node
-                seen = set()
-                for key, dummy in node.value:
-                    if key.id == "scalar" and key.tag != _MERGE:
-                        name = self.construct_object(key)
-                        if name in seen:
-                            raise repeated(key.value, key.start_mark.line + 1)
-                        seen.add(name)
-            super().flatten_mapping(node)
-
-        def construct_number(self, node: t.Any) -> t.Any:
-            """Return the number of a scalar, or its text if it has a colon: Calico reads 20:30 as a range of ports.
-
-            PyYAML reads 1230, because YAML 1.1 counts in sixties there.
-            """
-            if ":" in node.value:
-                return self.construct_scalar(node)
-            return self.construct_yaml_int(node) if node.tag == _INT else self.construct_yaml_float(node)
-
-    for tag in (_INT, _FLOAT):
-        Loader.add_constructor(tag, Loader.construct_number)
-    return Loader
-
-
-def _lines_of(root: t.Any) -> Lines:
-    """Return the function of lines of one document; a path beyond its fields has the line of the last one found."""
-
     def find(path: str) -> int:
-        node, line = root, root.start_mark.line
-        for key, index in _STEP.findall(path):
+        if not path:
+            return first
+        node, line = roots()[index], first - 1
+        for key, item in _STEP.findall(path):
             inner = None
-            if index and node.id == "sequence" and int(index) < len(node.value):
-                inner = node.value[int(index)]
+            if item and node.id == "sequence" and int(item) < len(node.value):
+                inner = node.value[int(item)]
                 line = inner.start_mark.line
             elif key and node.id == "mapping":
                 for name, value in node.value:

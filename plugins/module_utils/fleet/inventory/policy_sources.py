@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 import typing as t
 
@@ -48,6 +49,11 @@ class Document:
     content: t.Any
     file: str
     line: t.Callable[[str], t.Optional[int]]
+
+    @functools.cached_property
+    def resource(self) -> resources.Resource:
+        """The resource in it, which is read once. Raise ResourceError if it is not valid."""
+        return resources.parse(self.content)
 
 
 class Source(t.NamedTuple):
@@ -96,7 +102,7 @@ class Source(t.NamedTuple):
         self._check_kind()
         try:
             if self.document is not None:
-                return resources.parse(self.entry)
+                return self.document.resource
             entry = self._with_node() if self.node and self.entry["kind"] == "HostEndpoint" else self.entry
             return resources.parse_flat(entry["kind"], entry)
         except resources.ResourceError as error:

@@ -24,7 +24,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inven
     Merged,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.flat_resource import values_of
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.policy_sources import KINDS
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.policy_sources import (
+    KINDS,
+    Document,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import api as resources
 
 from ...lines.shown_path import shown_path
@@ -80,15 +83,15 @@ class PresentNetwork(t.NamedTuple):
         return any(path.startswith(os.path.join(folder, "")) for folder in self.folders)
 
 
-def read(task_vars: t.Mapping[str, t.Any], kinds: t.Container[str]) -> PresentNetwork:
-    """Return the resources of these kinds, and maybe others, of a valid inventory.
+def read(task_vars: t.Mapping[str, t.Any], kinds: t.Container[str], names: t.Container[str]) -> PresentNetwork:
+    """Return the resources of these kinds and names, and maybe others, of a valid inventory.
 
     Raise FleetError if it is not valid; for kinds that are in force as they are written only as far as they are read.
     """
     given = inventory_source.hosts(task_vars)
     merged = fleet_documents.of_hosts(given, task_vars)
     hosts = merged.hosts
-    written = {key: one for one in merged.files if (key := key_in(one.content)) is not None}
+    written = {key: one for one in merged.files if (key := _key(one)) is not None}
     listed = _listed(hosts)
     found: dict[ResourceKey, PresentResource] = {}
     for document in _in_force(task_vars, merged, kinds, listed):
@@ -101,8 +104,8 @@ def read(task_vars: t.Mapping[str, t.Any], kinds: t.Container[str]) -> PresentNe
             other = listed.get(key, _Listed(_otherwise(key)))
             found[key] = PresentResource(document, variable=other.place, listed=other.document)
     for key, one in written.items():
-        if key not in found and key.kind in resources.KINDS and key.kind in kinds:
-            found[key] = PresentResource(_whole(one.content), one.file, one.content)
+        if key not in found and key.kind in resources.KINDS and key.kind in kinds and key.name in names:
+            found[key] = PresentResource(_whole(one), one.file, one.content)
     return PresentNetwork(found, _folders(variables.of_fleet(hosts, RESOURCES), task_vars), given)
 
 
@@ -128,12 +131,20 @@ def _in_force(
             yield from documents
 
 
-def _whole(content: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:
-    """Return a document with all defaults, or as it is if it is invalid."""
+def _key(document: Document) -> t.Optional[ResourceKey]:
+    """Return the key of the resource in a document of a file, as `key_in` does."""
     try:
-        return resources.parse(content).to_document()
+        return key_of(document.resource)
     except resources.ResourceError:
-        return content
+        return key_in(document.content)
+
+
+def _whole(document: Document) -> t.Mapping[str, t.Any]:
+    """Return the content of a document with all defaults, or as it is if it is invalid."""
+    try:
+        return document.resource.to_document()
+    except resources.ResourceError:
+        return t.cast("t.Mapping[str, t.Any]", document.content)
 
 
 def _otherwise(key: ResourceKey) -> str:

@@ -25,7 +25,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.cha
     changed_texts,
     new_file,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.change.resource_key import ResourceKey
+from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.change.resource_key import (
+    ResourceKey,
+    key_in,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.patches import labels
 from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.patches.labels import LabelRefused
 from ansible_collections.baremetal.host_routing.plugins.module_utils.files import bounded, change_set
@@ -69,7 +72,7 @@ def change(task_vars: t.Mapping[str, t.Any], request: Data, write: bool) -> Reso
         with contextlib.ExitStack() as stack:
             finished = stack.enter_context(change_set.held(journal)) if write else []
             lines = [f"An interrupted change of {shown_path(path)} is finished." for path in finished]
-            present = present_resources.read(task_vars, _kinds(request))
+            present = present_resources.read(task_vars, *_named(request))
             plan = _planned(present.resources, request)
             texts, contents = _texts(plan, present.folder)
             after = {
@@ -107,12 +110,12 @@ def _inventory_folder(task_vars: t.Mapping[str, t.Any]) -> str:
     return str(folder)
 
 
-def _kinds(request: Data) -> set[str]:
-    """Return the kinds of the resources that a request names."""
+def _named(request: Data) -> tuple[set[str], set[str]]:
+    """Return the kinds and the names of the resources that a request names."""
     if "documents" not in request:
-        return {str(request["kind"])}
-    contents = [one["content"] for one in request["documents"]]
-    return {str(content.get("kind")) for content in contents if isinstance(content, dict)}
+        return {str(request["kind"])}, set(request["names"])
+    keys = {key for one in request["documents"] if (key := key_in(one["content"])) is not None}
+    return {key.kind for key in keys}, {key.name for key in keys}
 
 
 def _planned(present: Present, request: Data) -> ResourcePlan:

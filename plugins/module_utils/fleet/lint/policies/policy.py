@@ -29,7 +29,7 @@ def denies_probes(network: LintedFleet) -> t.Iterator[Issue]:
 
     There is an issue for each direction and protocol. A HostEndpoint that `odd_policy` reports is left out.
     """
-    for found in denied_probes(network.fleet, mistakes(network.fleet)):
+    for found in denied_probes(network.fleet):
         yield _issue(network.fleet, found)
 
 
@@ -51,10 +51,16 @@ def mistakes(fleet: Fleet) -> list[PolicyFinding]:
     return policy_lint.findings(parts.policy.policy_set, [one for own in parts.own.values() for one in own])
 
 
-def denied_probes(fleet: Fleet, known: t.Sequence[PolicyFinding]) -> list[PolicyFinding]:
-    """Return the findings about HostEndpoints that deny probes, without those that have one in `known`."""
-    named = {(one.kind, one.name) for one in known}
-    return [one for one in probe_lint.findings(fleet) if (one.kind, one.name) not in named]
+def denied_probes(fleet: Fleet, known: t.Optional[t.Sequence[PolicyFinding]] = None) -> list[PolicyFinding]:
+    """Return the findings about HostEndpoints that deny probes, without those that have one in `known`.
+
+    `known` are the mistakes of the fleet, None to have them searched if they are needed.
+    """
+    found = probe_lint.findings(fleet)
+    if found and known is None:
+        known = mistakes(fleet)
+    named = {(one.kind, one.name) for one in known or ()}
+    return [one for one in found if (one.kind, one.name) not in named]
 
 
 def written_at(fleet: Fleet, found: PolicyFinding) -> tuple[str, str]:
