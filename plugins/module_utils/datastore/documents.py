@@ -16,10 +16,12 @@ import typing as t
 
 from ..base.typed_json import NotJson, Unreadable, items, open_table, parse, text
 from ..policy.model import WORKLOAD_ENDPOINT, Endpoint
+from ..state.answers import details as of_people
 from ..state.answers import limits
+from ..state.answers.details import EndpointDetails
 from ..state.answers.endpoints import OwnBlocks, RefusedEndpoint, read_endpoint
 from ..state.plain_data import to_plain
-from .keys import ENDPOINT_BYTES, EndpointKey
+from .keys import COMPLETE_BYTES, ENDPOINT_BYTES, EndpointKey
 
 #: The most bytes of a node's blocks.
 _BLOCKS_LIMIT = 1 << 20
@@ -32,8 +34,10 @@ _READ_BLOCKS = open_table({_BLOCKS: items(text(64), limits.BLOCKS)})
 _IN_KEY = ("kind", "node", "interface")
 
 
-#: The document of the key that says that a node has published all of its workloads.
+#: The document of the key that says that a node has published all of its workloads. Agents that read documents with
+#: details write that of details.py.
 COMPLETE = b"{}"
+_READS = open_table({"reads": items(text(64), 8)})
 
 
 class RefusedDocument(Exception):
@@ -41,21 +45,30 @@ class RefusedDocument(Exception):
 
 
 class PublishedEndpoint(t.NamedTuple):
-    """A workload as its node publishes it. `planned`: the inventory has it."""
+    """A workload as its node publishes it. `planned`: the inventory has it. `details` are for people."""
 
     endpoint: Endpoint
     planned: bool = False
+    details: EndpointDetails = of_people.NONE
 
 
 def encode_endpoint(published: PublishedEndpoint) -> bytes:
     """Return the document of a workload; its node and interface are in its key."""
     body = {name: value for name, value in to_plain(published.endpoint).items() if name not in _IN_KEY}
-    return encoded({**body, **({_PLANNED: True} if published.planned else {})})
+    about = of_people.to_plain(published.details)
+    more = {**({_PLANNED: True} if published.planned else {}), **({of_people.FIELD: about} if about else {})}
+    return encoded({**body, **more})
 
 
-def decode_endpoint(key: EndpointKey, value: bytes, blocks: t.Optional[OwnBlocks]) -> PublishedEndpoint:
-    """Return the workload at `key`. Its addresses have to lie in `blocks`, the node's, unless that is None."""
+def decode_endpoint(
+    key: EndpointKey, value: bytes, blocks: t.Optional[OwnBlocks], details: bool = False
+) -> PublishedEndpoint:
+    """Return the workload at `key`. Its addresses have to lie in `blocks`, the node's, unless that is None.
+
+    Its details are read with `details` alone: agents, which keep the workloads of all nodes, do without.
+    """
     body = decoded(value, ENDPOINT_BYTES)
+    about = body.pop(of_people.FIELD, None)
     planned = body.pop(_PLANNED, False)
     if not isinstance(planned, bool):
         raise RefusedDocument(f"its field {_PLANNED} is not true or false.")
@@ -66,7 +79,16 @@ def decode_endpoint(key: EndpointKey, value: bytes, blocks: t.Optional[OwnBlocks
         endpoint = read_endpoint(key.node, entry, blocks)
     except RefusedEndpoint as refusal:
         raise RefusedDocument(str(refusal)) from None
-    return PublishedEndpoint(_sharing(endpoint, len(value)), planned)
+    shown = of_people.read(about) if details else of_people.NONE
+    return PublishedEndpoint(_sharing(endpoint, len(value)), planned, shown)
+
+
+def reads_details(value: bytes) -> bool:
+    """Return whether the document of a node's @complete says that its agent reads documents with details."""
+    try:
+        return of_people.FIELD in _READS(decoded(value, COMPLETE_BYTES))["reads"]
+    except (RefusedDocument, Unreadable):
+        return False
 
 
 def _sharing(endpoint: Endpoint, size: int) -> Endpoint:

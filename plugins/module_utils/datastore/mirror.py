@@ -21,6 +21,7 @@ import typing as t
 import zlib
 
 from ..policy.model import Endpoint
+from ..state.answers import details as of_people
 from ..state.answers.endpoints import OwnBlocks, single_address
 from . import documents, keys
 from .client import ShareLimits
@@ -38,6 +39,7 @@ _SIZE_MASK = (1 << _SIZE_BITS) - 1
 _REVISION_SHIFT = _CHECKSUM_BITS + _SIZE_BITS
 #: Workloads that are compared in one step after a listing: it takes about two milliseconds.
 _STEP = 200
+_READS_DETAILS = zlib.crc32(of_people.COMPLETE)
 _NO_BLOCKS = "no run has published blocks of its node."
 _OUTSIDE = "one of its addresses lies in none of its node's blocks."
 
@@ -64,12 +66,12 @@ class _OfNode:
     `size` is the bytes of the documents in `published`.
     """
 
-    __slots__ = ("blocks", "complete", "excess", "keys", "published", "size")
+    __slots__ = ("blocks", "complete", "excess", "keys", "published", "reads_details", "size")
 
     def __init__(self) -> None:
         self.keys = self.excess = self.size = 0
         self.blocks: t.Optional[OwnBlocks] = None
-        self.complete = False
+        self.complete = self.reads_details = False
         self.published: dict[str, PublishedEndpoint] = {}  # by interface; valid but for the blocks
 
     def copy(self) -> _OfNode:
@@ -77,6 +79,7 @@ class _OfNode:
         copied = _OfNode()
         copied.blocks, copied.complete, copied.published = self.blocks, self.complete, dict(self.published)
         copied.keys, copied.excess, copied.size = self.keys, self.excess, self.size
+        copied.reads_details = self.reads_details
         return copied
 
     @property
@@ -85,9 +88,10 @@ class _OfNode:
 
 
 class _Content:
-    """The content of the datastore: all keys, and what was read of them."""
+    """The content of the datastore: all keys, and what was read of them, with the `details` of workloads or not."""
 
-    def __init__(self) -> None:
+    def __init__(self, details: bool = False) -> None:
+        self.details = details
         #: The revision of each key's last change, the CRC-32 of its value, and the size of the document in force: in
         #: one number, which saves memory.
         self.marks: dict[str, int] = {}
@@ -96,7 +100,7 @@ class _Content:
 
     def copy(self) -> _Content:
         """Return a copy that later changes do not alter."""
-        copied = _Content()
+        copied = _Content(self.details)
         copied.marks, copied.refused = dict(self.marks), dict(self.refused)
         copied.nodes = {node: of_node.copy() for node, of_node in self.nodes.items()}
         return copied
@@ -133,7 +137,7 @@ class _Content:
         try:
             endpoint = keys.parse_endpoint_key(key)
             if endpoint is not None:
-                published = documents.decode_endpoint(endpoint, value, None)
+                published = documents.decode_endpoint(endpoint, value, None, self.details)
                 of_node = self._of(endpoint.node)
                 if of_node.size - self._size(key) + len(value) > BYTES_OF_NODE:
                     raise RefusedDocument(f"the documents of its node have more than {BYTES_OF_NODE} bytes.")
@@ -188,7 +192,8 @@ class _Content:
         node = keys.parse_complete_key(key)
         if node is None:
             raise RefusedDocument("this release knows no such key.")
-        self._of(node).complete = True
+        of_node = self._of(node)
+        of_node.complete, of_node.reads_details = True, documents.reads_details(value)
 
     def _forget(self, key: str) -> t.Iterator[EndpointKey]:
         endpoint = keys.parse_endpoint_key(key)
@@ -204,7 +209,7 @@ class _Content:
             of_node.blocks = None
             changed += [EndpointKey(node, interface) for interface in of_node.published]
         else:
-            of_node.complete = False
+            of_node.complete = of_node.reads_details = False
         if of_node.is_empty:
             del self.nodes[node]
         yield from changed
@@ -253,18 +258,19 @@ class Mirror:
 
     `endpoints` are the workloads that count, `complete` the nodes that have published all of theirs. `on_change` gets
     the keys of workloads that came, changed, went or began or ceased to count, and the nodes that `is_complete` has
-    changed for.
+    changed for. With `details`, the workloads have theirs.
     """
 
     def __init__(
         self,
         on_change: t.Callable[[t.AbstractSet[EndpointKey], t.AbstractSet[str]], None] = lambda keys, nodes: None,
+        details: bool = False,
     ) -> None:
         self.position: t.Optional[Position] = None
         self.endpoints: dict[EndpointKey, PublishedEndpoint] = {}
         self._on_change = on_change
-        self._content = _Content()
-        self._listing = _Content()
+        self._content = _Content(details)
+        self._listing = _Content(details)
         self._complete: set[str] = set()
 
     # --- what a feed reads ---
@@ -293,7 +299,7 @@ class Mirror:
     def list_part(self, entries: t.Sequence[KeyValue], first: bool) -> None:
         """Take a part of a new listing; `first` drops one that was begun before."""
         if first:
-            self._listing = _Content()
+            self._listing = _Content(self._content.details)
         for entry in entries:
             for dummy in self._listing.put(entry.key, entry.value, entry.mod_revision):
                 pass
@@ -308,7 +314,7 @@ class Mirror:
         If the iterator is closed before its end, the rest is one step.
         """
         self._listing.keep_good(self._content)
-        self._content, self._listing = self._listing, _Content()
+        self._content, self._listing = self._listing, _Content(self._content.details)
         self.position = position
         found = {
             EndpointKey(node, interface)
@@ -372,6 +378,14 @@ class Mirror:
         of_node = self._content.nodes.get(node)
         return of_node is not None and of_node.complete
 
+    def all_read_details(self, but: str) -> bool:
+        """Return whether all nodes, `but` one, that have published their workloads read documents with details."""
+        return all(
+            of_node.reads_details
+            for node, of_node in self._content.nodes.items()
+            if of_node.complete and of_node.blocks is not None and node != but
+        )
+
     def blocks(self, node: str) -> tuple[str, ...]:
         """Return the CIDRs of a node's blocks, () if no run has published them."""
         of_node = self._content.nodes.get(node)
@@ -414,11 +428,14 @@ class Mirror:
     def restore_part(self, entries: t.Iterable[tuple[KnownKey, bytes]], first: bool) -> None:
         """Take a part of a copy that `entries` made, as `list_part` takes one of a listing."""
         if first:
-            self._listing = _Content()
+            self._listing = _Content(self._content.details)
         for known, document in entries:
             for dummy in self._listing.put(known.key, document, known.mod_revision):
                 pass
             self._listing.mark(known)
+            node = keys.parse_complete_key(known.key)
+            if node is not None and known.checksum == _READS_DETAILS:
+                self._listing.nodes[node].reads_details = True  # The copy may be that of an agent that does not.
 
     def frozen(self) -> Mirror:
         """Return a copy for `entries` in a thread, which later changes do not alter. It has no `endpoints`."""
@@ -428,10 +445,10 @@ class Mirror:
 
     def forget(self) -> None:
         """Forget everything, the position included, because the fleet has left this datastore."""
-        self._listing = _Content()
+        self._listing = _Content(self._content.details)
         for dummy in self.list_end(Position(0, 0, 0)):
             pass
-        self._content, self.position = _Content(), None
+        self._content, self.position = _Content(self._content.details), None
 
     def entries(self) -> t.Iterator[tuple[KnownKey, bytes]]:
         """Yield all keys with the last valid documents that were read of them, for the copy on the disk.
@@ -443,7 +460,8 @@ class Mirror:
             if of_node.blocks is not None:
                 yield self._content.known(blocks_key), documents.encode_blocks(of_node.blocks.cidrs)
             if of_node.complete:
-                yield self._content.known(complete_key), documents.COMPLETE
+                about = of_people.COMPLETE if of_node.reads_details else documents.COMPLETE
+                yield self._content.known(complete_key), about
             for interface, published in of_node.published.items():
                 key = keys.endpoint_key(node, interface)
                 yield self._content.known(key), documents.encode_endpoint(published)

@@ -18,6 +18,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.g
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.rights import permissions
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.settings import DatastoreSettings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import WORKLOAD_ENDPOINT, Endpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.details import NONE, EndpointDetails
 
 from tests.fakes.etcd import FakeEtcd
 from tests.unit.cli.conftest import Node
@@ -65,6 +66,7 @@ class FakeFleet:
         planned: bool = False,
         interface: str = "",
         profiles: tuple[str, ...] = (),
+        details: EndpointDetails = NONE,
     ) -> None:
         namespace, slash, own = name.partition("/")
         name = name if slash else f"default/{name}"
@@ -79,7 +81,7 @@ class FakeFleet:
             profiles,
             namespace=name.partition("/")[0],
         )
-        document = documents.encode_endpoint(PublishedEndpoint(endpoint, planned))
+        document = documents.encode_endpoint(PublishedEndpoint(endpoint, planned, details))
         self.etcd.put(keys.endpoint_key(node, interface), document)
 
     def publish_many(self, nodes: int, each: int) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 
@@ -16,6 +17,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.g
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import EndpointKey, InvalidKey
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.mirror import Mirror, Position
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.snapshot import SnapshotUnusable
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers import details
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.details import EndpointDetails
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.endpoints import OwnBlocks
 from hypothesis import given
 from hypothesis import strategies as st
@@ -94,6 +97,77 @@ def test_a_document_that_is_refused(value: bytes, words: str) -> None:
     with pytest.raises(RefusedDocument) as refused:
         documents.decode_endpoint(KEY, value, OwnBlocks(["10.244.1.0/26"]))
     assert str(refused.value).startswith(words)
+
+
+DETAILS = EndpointDetails("default-ipv4-ippool", "docker", "eth0", "3f0c" * 16, "ee:ee:ee:ee:ee:0a")
+
+
+def test_details_are_for_people_and_no_agent_keeps_them() -> None:
+    """They cost at most 513 bytes, and a document without any is that of an earlier release."""
+    plain = workload("node2", 1)
+    value = documents.encode_endpoint(plain._replace(details=DETAILS))
+    assert documents.decode_endpoint(KEY, value, None, details=True).details == DETAILS
+    assert documents.decode_endpoint(KEY, value, None) == documents.decode_endpoint(
+        KEY, documents.encode_endpoint(plain), None
+    )
+    assert b"details" not in documents.encode_endpoint(plain)
+    longest = EndpointDetails("p" * 253, "b" * 32, "e" * 15, "c" * 128, "ee:ee:ee:ee:ee:0a")
+    costs = [
+        len(documents.encode_endpoint(plain._replace(details=one))) - len(documents.encode_endpoint(plain))
+        for one in (longest, DETAILS._replace(container=""), DETAILS)
+    ]
+    assert costs == [513, 99, 178]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None, [], "x", 7, {"pool": "\x1b[2J"}, {"pool": "p" * 254}, {"pool": ["p"]}, {"by": "In Ventory"},
+        {"by": "b" * 33}, {"by": "inventory\n"}, {"endpoint": "../../etc"}, {"endpoint": "e" * 16},
+        {"container": "c" * 129}, {"container": "a b"}, {"mac": "ee:ee"}, {"mac": "EE:EE:EE:EE:EE:0A"},
+        {"more": "x" * 60_000}, {"pool": {"pool": "p"}}, {"by": "\u202edocker"},
+    ],
+)  # fmt: skip
+def test_wrong_details_are_left_out_and_the_workload_counts(data: object) -> None:
+    """A node cannot take its workload from policy by wrong details, nor write on a terminal by them."""
+    body = json.loads(documents.encode_endpoint(workload("node2", 1)))
+    value = json.dumps({**body, "details": data}).encode()
+    found = documents.decode_endpoint(KEY, value, OwnBlocks(["10.244.1.0/26"]), details=True)
+    assert found == documents.decode_endpoint(KEY, documents.encode_endpoint(workload("node2", 1)), None)
+    good = json.dumps({**body, "details": {"mac": "x", "pool": "good"}}).encode()
+    assert documents.decode_endpoint(KEY, good, None, details=True).details == EndpointDetails("good")
+
+
+@pytest.mark.parametrize(
+    ("value", "reads"),
+    [
+        (b"{}", False), (b'{"reads":["details"]}', True), (b'{"reads":["details","x"],"more":1}', True),
+        (b"", False), (b"[" * 60, False), (b'{"reads":"details"}', False), (b'{"reads":[7]}', False),
+        (b'{"reads":["details"],"x":"' + b"x" * 64 + b'"}', False),
+    ],
+)  # fmt: skip
+def test_a_node_says_whether_it_reads_details(value: bytes, reads: bool) -> None:
+    mirror = filled()
+    assert mirror.all_read_details("node1") and mirror.all_read_details("node2")
+    mirror.change([put(keys.complete_key("node2"), value, 10)], Position(1, 10, 10))
+    assert mirror.is_complete("node2")
+    assert (mirror.all_read_details("node1"), mirror.all_read_details("node2")) == (reads, True)
+
+
+def test_what_nodes_read_is_known_from_a_copy_of_an_earlier_agent() -> None:
+    """It wrote "{}" for each node whose workloads are all there; the checksum is that of the value in the store."""
+    mirror = filled()
+    mirror.change([put(keys.complete_key("node2"), details.COMPLETE, 10)], Position(1, 10, 10))
+    for document in (documents.COMPLETE, details.COMPLETE):
+        entries = [
+            (known, document if keys.parse_complete_key(known.key) else value) for known, value in mirror.entries()
+        ]
+        again = Mirror()
+        again.restore_part(entries, True)
+        list(again.list_end(Position(1, 10, 10)))
+        assert again.all_read_details("node1") and again.is_complete("node2")
+        again.change([put(keys.complete_key("node2"), documents.COMPLETE, 11)], Position(1, 11, 11))
+        assert not again.all_read_details("node1")
 
 
 def filled() -> Mirror:

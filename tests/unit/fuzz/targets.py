@@ -226,7 +226,7 @@ TARGETS: dict[str, t.Callable[[bytes], None]] = {
     "cni": _shim(CniPlugin(_Refusing())),  # type: ignore[arg-type]
     "connections": _netlink(lambda channel: list(conntrack.connections(channel))),
     "docker": _docker,
-    "endpoint": _but_for(lambda data: documents.decode_endpoint(_KEY, data, None), documents.RefusedDocument),
+    "endpoint": _but_for(lambda data: documents.decode_endpoint(_KEY, data, None, True), documents.RefusedDocument),
     "etcd_answer": _etcd_answer,
     "gate_head": _but_for(server._head, ValueError),
     "gate_request": _gate_request,

@@ -18,14 +18,18 @@ from ...datastore.keys import InvalidKey, endpoint_key
 from ...datastore.remote_feed import RemoteFeed
 from ...node.store.clock import utc
 from ...policy.model import Endpoint
+from ...state.answers import details
+from ...state.answers.details import EndpointDetails
+from ...state.node_state import VethEndpoint
 from ...state.remote_endpoints import Collected, RemoteEndpoints
 from ..known.host import AgentHost
 from ..known.known import Known
 from . import beat
 from .beat import Sessions
+from .details_choice import DetailsChoice
 from .heartbeats import Heartbeats
 from .live_datastore import NAMED, LiveDatastore
-from .own_content import OwnContent, OwnDocuments
+from .own_content import OwnContent, OwnDocuments, details_of
 from .publisher import Publisher
 
 
@@ -42,6 +46,8 @@ class NodeDatastore:
         self._status: t.Callable[[], t.Mapping[str, t.Any]] = dict
         self._sessions = Sessions(0, 0)
         self._documents = OwnDocuments()
+        self._table = known.table
+        self._choice = DetailsChoice()
         self.feed = RemoteFeed(
             persisted.others, lambda: persisted.state, policy_changed, is_busy=lambda: host.rwlock.is_shared
         )
@@ -53,7 +59,7 @@ class NodeDatastore:
             self.publisher,
             Heartbeats(self._beat),
             host.thread("copy"),
-            on_synced=self.feed.synced,
+            on_synced=self._synced,
             on_leave=self._keep_as_reports,
             basis=lambda: self.feed.basis,
             trouble=functools.partial(persisted.note, "datastore"),
@@ -65,6 +71,7 @@ class NodeDatastore:
         await self.live.start()
         if self.live.copied is not None:
             self.feed.restored(self.live.copied.plan)
+            self._choose(True)
 
     async def run(self, status: t.Callable[[], t.Mapping[str, t.Any]]) -> None:
         """Follow the datastore and publish until cancelled. `status` returns that of the API, for heartbeats."""
@@ -103,9 +110,25 @@ class NodeDatastore:
         ansible, state = self._persisted.state, self._desired.for_policy()
         if ansible is None or state is None or not self._persisted.readable:
             return None
-        return self._documents.content(state, ansible.workloads)
+        return self._documents.content(state, ansible.workloads, self._details)
+
+    def _details(self, workload: VethEndpoint) -> EndpointDetails:
+        if not self._choice.publishes:
+            return details.NONE
+        return details_of(workload, self._table.at(workload.interface))
+
+    def _synced(self, synced: bool) -> None:
+        self.feed.synced(synced)
+        self._choose(synced)
+
+    def _choose(self, known: bool) -> None:
+        """Choose whether details are published, if it is `known` what other nodes read, and publish a change."""
+        state = self._persisted.state
+        if known and state is not None and self._choice.see(self.live.mirror.all_read_details(state.node)):
+            self.publisher.changed.set()
 
     def _beat(self) -> t.Optional[Put]:
+        self._choose(self.live.synced)
         status = self._status()
         if not status.get("node"):
             return None

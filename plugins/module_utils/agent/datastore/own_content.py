@@ -10,6 +10,9 @@ import typing as t
 from ...datastore import documents, keys
 from ...datastore.documents import PublishedEndpoint
 from ...policy.model import Endpoint
+from ...state.answers import details
+from ...state.answers.details import EndpointDetails
+from ...state.attachment import AttachedWorkload
 from ...state.node_policy_tables import own_endpoint, planned
 from ...state.node_state import NodeState, VethEndpoint
 from ...state.policy_state import PolicyState
@@ -32,6 +35,7 @@ class OwnContent(t.NamedTuple):
 class _Encoded(t.NamedTuple):
     workload: VethEndpoint
     planned: bool
+    details: EndpointDetails
     document: bytes
 
 
@@ -44,7 +48,12 @@ class OwnDocuments:
         self._planned: t.Mapping[str, Endpoint] = {}
         self._node = ""
 
-    def content(self, state: NodeState, inventory: t.Iterable[VethEndpoint]) -> OwnContent:
+    def content(
+        self,
+        state: NodeState,
+        inventory: t.Iterable[VethEndpoint],
+        about: t.Callable[[VethEndpoint], EndpointDetails] = lambda dummy: details.NONE,
+    ) -> OwnContent:
         """Return what a node publishes: `state` has all workloads, `inventory` the planned ones. Raise InvalidKey."""
         policy = state.policy or _NO_POLICY
         if policy is not self._policy or state.node != self._node:
@@ -57,11 +66,23 @@ class OwnDocuments:
             interface = workload.interface
             known = before.get(interface)
             is_planned = interface in by_inventory
-            if known is None or known.workload is not workload or known.planned is not is_planned:
+            shown = about(workload)
+            if known is None or known.workload is not workload or known[1:3] != (is_planned, shown):
                 endpoint = own_endpoint(state.node, workload, policy, self._planned)
-                document = documents.encode_endpoint(PublishedEndpoint(endpoint, is_planned))
-                known = _Encoded(workload, is_planned, document)
+                document = documents.encode_endpoint(PublishedEndpoint(endpoint, is_planned, shown))
+                known = _Encoded(workload, is_planned, shown, document)
             self._encoded[interface] = known
             found[keys.endpoint_key(state.node, interface)] = known.document
-        found[keys.complete_key(state.node)] = documents.COMPLETE
+        found[keys.complete_key(state.node)] = details.COMPLETE
         return OwnContent(state.node, found, state.workloads)
+
+
+def details_of(workload: VethEndpoint, attached: t.Optional[AttachedWorkload]) -> EndpointDetails:
+    """Return the details of a node's own workload. `attached` is its record, None for one of the inventory."""
+    return EndpointDetails(
+        pool=workload.pool or workload.pool6,
+        by="" if attached is None else attached.attached_by or "api",
+        endpoint=workload.peer_interface,
+        container=attached.container if attached is not None else "",
+        mac=(workload.mac or "").lower(),
+    )

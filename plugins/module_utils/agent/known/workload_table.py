@@ -50,6 +50,10 @@ class WorkloadTable:
         self.opened: tuple[str, ...] = ()
         self.relabellings = 0
 
+    def at(self, interface: str) -> t.Optional[AttachedWorkload]:
+        """Return the attached workload with this host end, None for none."""
+        return self._attached.get(self._interfaces.get(interface, ""))
+
     # ---- changes
 
     def load(self, workloads: t.Iterable[AttachedWorkload]) -> None:

@@ -30,7 +30,7 @@ _RANDOM = re.compile(
 _DIGITS = re.compile(r"[0-9a-f]{12}|[0-9a-f]{64}")
 _HEADING = ("NAMESPACE", "NAME", "ADDRESS", "POOL", "INTERFACE", "NETNS", "BY")
 _OF_FLEET = ("NAMESPACE", "NAME", "NODE", "ADDRESS", "INTERFACE", "BY")
-_OF_FLEET_WIDE = (*_OF_FLEET, "LABELS")
+_OF_FLEET_WIDE = (*_OF_FLEET, "POOL", "LABELS")
 _WIDE = ("NAMESPACE", "NAME", "ADDRESS", "INTERFACE", "NETNS", "BY", "PORTS")
 
 
@@ -206,14 +206,14 @@ def _list_of_fleet(output: str, view: FleetView, own: list[Data], chosen: t.Call
         return DONE
     rows = [
         (entry["namespace"], entry["name"], entry["node"], ",".join(entry["addresses"]), entry["interface"],
-         entry["by"], _shown(entry["labels"]) or "-")
+         entry["by"], entry.get("pool") or "-", _shown(entry["labels"]) or "-")
         for entry in found
     ]  # fmt: skip
     if output == "wide":
         wide = ((namespace, _short(name), *rest) for namespace, name, *rest in rows)
         sys.stdout.write(tables.fitted(_OF_FLEET_WIDE, wide))
     else:
-        sys.stdout.write(tables.columns(_OF_FLEET, [row[:-1] for row in rows]))
+        sys.stdout.write(tables.columns(_OF_FLEET, [row[: len(_OF_FLEET)] for row in rows]))
     return DONE
 
 

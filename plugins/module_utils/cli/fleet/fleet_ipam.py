@@ -124,9 +124,10 @@ class FleetUsage:
 def allocations(published: PublishedFleet) -> t.Iterator[Data]:
     """Yield {address, handle, attributes} for each address of a published workload."""
     for one in published.workloads:
+        by = _BY_RUN if one.planned else one.details.by
         about = {"node": one.endpoint.node, "workload": one.endpoint.name}
+        attributes = {**about, "by": by} if by else about
         for address in one.endpoint.addresses:
-            attributes = {**about, "by": _BY_RUN} if one.planned else about
             yield {"address": address, "handle": one.endpoint.name, "attributes": attributes}
 
 

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The workloads of a fleet as `get` and `workload list` show them. No I/O.
 
-What a node publishes is what policy needs: names, addresses, labels and the host's end of the interface. The namespace
-of the network, the pool and who attached a workload are known on its own node alone.
+A node publishes what policy needs: names, addresses, labels and the host's end of the interface. The details beside
+that are missing while the fleet has agents of an earlier release. The namespace of the network is known on its own node
+alone.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from ...base.naming import NAMESPACE_LABEL
 from ...base.naming import NAMESPACE_PREFIX as PREFIX
 from ...datastore.documents import PublishedEndpoint
 from ...policy.documents import to_resources
+from ...state.answers.details import EndpointDetails
 from ..render import kinds
 from ..render.kind import Document
 from ..sources import Data
@@ -23,6 +25,8 @@ from .fleet_view import FleetView
 
 #: The words for the source of a workload that another node has published.
 INVENTORY, AGENT = "inventory", "agent"
+#: The orchestrators of workloads that no runtime attached, as `get` of a node's own workloads names them.
+_ORCHESTRATORS = {"": AGENT, "api": "calicoctl"}
 
 
 def published(view: FleetView) -> t.Iterator[PublishedEndpoint]:
@@ -33,20 +37,26 @@ def published(view: FleetView) -> t.Iterator[PublishedEndpoint]:
 
 
 def documents(view: FleetView) -> t.Iterator[Document]:
-    """Yield a WorkloadEndpoint for each published workload of other nodes. Its name ends in the host's interface."""
+    """Yield a WorkloadEndpoint for each published workload of other nodes.
+
+    Its name ends in the host's interface if the one inside is not published.
+    """
     for one in published(view):
         endpoint = one.endpoint
         yield kinds.workload_endpoint(
             endpoint.node,
-            "ansible" if one.planned else AGENT,
+            "ansible" if one.planned else _ORCHESTRATORS.get(one.details.by, one.details.by),
             {
                 "workload": endpoint.name.partition("/")[2],
                 "namespace": endpoint.namespace,
                 "labels": _labels(one),
+                "endpoint": one.details.endpoint,
                 "ipNetworks": [host(address) for address in endpoint.addresses],
                 "profiles": list(endpoint.profiles),
                 "ports": to_resources.ports(endpoint.ports),
                 "interfaceName": endpoint.interface,
+                "containerID": one.details.container,
+                "mac": one.details.mac,
             },
         )
 
@@ -63,8 +73,24 @@ def entries(view: FleetView) -> t.Iterator[Data]:
             "interface": endpoint.interface,
             "addresses": list(endpoint.addresses),
             "labels": _labels(one),
-            "by": INVENTORY if one.planned else AGENT,
+            "by": by(one),
+            **{name: text for name, text in _named(one.details).items() if text},
         }
+
+
+def by(one: PublishedEndpoint) -> str:
+    """Return who attached a published workload: "inventory", the runtime, or "agent" where that is not published."""
+    return INVENTORY if one.planned else one.details.by or AGENT
+
+
+def _named(details: EndpointDetails) -> dict[str, str]:
+    """Return the details as `workload list` of this node names them."""
+    return {
+        "pool": details.pool,
+        "peer_interface": details.endpoint,
+        "container": details.container,
+        "mac": details.mac,
+    }
 
 
 def _labels(published: PublishedEndpoint) -> dict[str, str]:

@@ -107,7 +107,7 @@ async def listed(client: EtcdClient, node: str = "", workloads: bool = True, by_
 
 
 async def _listed(client: EtcdClient, node: str, workloads: bool, by_run: bool) -> PublishedFleet:
-    mirror, budget = Mirror(), _Budget()
+    mirror, budget = Mirror(details=True), _Budget()
     ranges = [keys.under(keys.BLOCKS)]
     if workloads:
         ranges = [*ranges, keys.under(keys.endpoints_of(node))] if node else [keys.WATCHED]

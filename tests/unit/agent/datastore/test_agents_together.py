@@ -427,3 +427,75 @@ def test_a_fleet_that_leaves_its_datastore_goes_on_with_what_it_knows(
             assert web_set(two) == set()  # the datastore counts again, and not what was told before
 
     run(scenario())
+
+
+def shown(etcd: FakeEtcd, number: int) -> dict[str, t.Any]:
+    """Return the details of a node's published workloads by their names."""
+    prefix = keys.endpoints_of(f"node{number}")
+    values = [one.value for key, one in etcd.data().items() if key.decode().startswith(prefix) and one.value]
+    found = [body for body in map(json.loads, values) if "name" in body]
+    return {body["name"]: body.get("details") for body in found}
+
+
+def test_details_are_published_as_long_as_all_nodes_read_them(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
+    """node2 has an agent of an earlier release, which refuses such documents, then this release's, then that again."""
+    old, new = documents.COMPLETE, b'{"reads":["details"]}'
+    details = {"by": "api", "endpoint": "eth0", "pool": "default-pool"}
+
+    async def scenario() -> None:
+        etcd.put(keys.complete_key("node2"), old)
+        one = node(tmp_path, 1)
+        async with running(one):
+            await one.add("web", labels={"app": "web"})
+            await asyncio.sleep(30)
+            assert shown(etcd, 1) == {"default/web": None}
+            etcd.put(keys.complete_key("node2"), new)
+            await asyncio.sleep(11)
+            assert shown(etcd, 1) == {"default/web": details}
+            etcd.put(keys.complete_key("node2"), old)
+            await asyncio.sleep(11)
+            assert shown(etcd, 1) == {"default/web": None}
+
+    run(scenario())
+
+
+def writes_of(etcd: FakeEtcd) -> int:
+    """Return the revisions of all workloads of node1, added up: each write of one makes a greater number."""
+    prefix = keys.endpoints_of("node1")
+    return sum(one.revision for key, one in etcd.data().items() if key.decode().startswith(prefix))
+
+
+def test_a_node_that_changes_its_mind_makes_others_write_twice(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
+    old, new = documents.COMPLETE, b'{"reads":["details"]}'
+
+    async def scenario() -> None:
+        etcd.put(keys.complete_key("node2"), new)
+        one = node(tmp_path, 1)
+        async with running(one):
+            await one.add("web")
+            await asyncio.sleep(1)
+            seen = {writes_of(etcd)}
+            for value in (old, new) * 20:
+                etcd.put(keys.complete_key("node2"), value)
+                await asyncio.sleep(11)
+                seen.add(writes_of(etcd))
+            assert len(seen) == 2 and shown(etcd, 1) == {"default/web": None}
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("before", [documents.COMPLETE, b'{"reads":["details"]}'])
+def test_a_restart_writes_no_workload_again(tmp_path: pathlib.Path, etcd: FakeEtcd, before: bytes) -> None:
+    async def scenario() -> None:
+        etcd.put(keys.complete_key("node2"), before)
+        one = node(tmp_path, 1)
+        async with running(one):
+            await one.add("web")
+            await asyncio.sleep(30)
+            await one.agent.datastore.save()
+            written = writes_of(etcd)
+            await one.restart()
+            await asyncio.sleep(30)
+            assert writes_of(etcd) == written and list(shown(etcd, 1)) == ["default/web"]
+
+    run(scenario())

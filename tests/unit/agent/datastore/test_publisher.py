@@ -108,7 +108,7 @@ def test_a_workload_is_published_at_once_and_its_key_deleted_with_it() -> None:
         async with publishing(node):
             await node.until_published()
             assert list(node.stored) == [f"{PREFIX}cali1", f"{PREFIX}@complete"]  # in the order of writing
-            assert node.stored[f"{PREFIX}@complete"] == b"{}"
+            assert node.stored[f"{PREFIX}@complete"] == b'{"reads":["details"]}'
             assert json.loads(node.stored[f"{PREFIX}cali1"] or b"") == {
                 "addresses": ["10.244.0.1"],
                 "labels": {

@@ -12,6 +12,7 @@ import time
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import keys
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.content import Published
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.details import EndpointDetails
 
 from tests.unit.cli.commands.test_ipam import SHOWN, serve
 from tests.unit.cli.conftest import Node
@@ -88,6 +89,8 @@ def test_an_address_of_another_node(node: Node, fleet: FakeFleet) -> None:
         "  workload: prod/cart\n",
         "",
     )
+    fleet.publish("node3", "box", "10.244.5.8", details=EndpointDetails(by="docker"))
+    assert "  by: docker\n  node: node3\n" in node.run("ipam", "show", "--ip", "10.244.5.8")[1]
     assert node.run("ipam", "show", "--ip", "10.244.5.9")[1].startswith(
         "10.244.5.9 is not assigned to a workload that is published. It is in block 10.244.5.0/26 of node3, "
     )

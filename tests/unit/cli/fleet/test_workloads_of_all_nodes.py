@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.fleet import published_fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import keys
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.content import Published
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.details import EndpointDetails
 
 from tests.unit.cli.conftest import ALONE, Node
 from tests.unit.cli.fake_fleet import FakeFleet, fleet_of, publish_workloads
@@ -220,3 +221,43 @@ def test_ten_thousand_workloads_are_listed_within_seconds(node: Node, fleet: Fak
     status, out, err = node.run("workload", "list", "-o", "json")
     assert (status, err) == (0, "") and len(json.loads(out)["workloads"]) == 10_006
     assert time.process_time() - began < 10
+
+
+def test_details_of_workloads_are_those_of_their_own_node(node: Node, fleet: FakeFleet) -> None:
+    """`get`, `workload list` and `ipam show` name them as the node itself does."""
+    about = EndpointDetails("default-ipv4-ippool", "docker", "eth0", "3f0c" * 16, "ee:ee:ee:ee:ee:0a")
+    fleet.publish("node3", "box", "10.244.5.9", details=about)
+    fleet.publish("node2", "own", "10.244.4.9", details=EndpointDetails("default-ipv4-ippool", "api", "net1"))
+    document = json.loads(node.run("get", "wep", "box", "-o", "json")[1])
+    assert document["metadata"]["name"] == "node3-docker-box-eth0"
+    assert document["spec"] == {
+        "node": "node3",
+        "orchestrator": "docker",
+        "workload": "box",
+        "endpoint": "eth0",
+        "ipNetworks": ["10.244.5.9/32"],
+        "interfaceName": "cali3box",
+        "containerID": "3f0c" * 16,
+        "mac": "ee:ee:ee:ee:ee:0a",
+    }
+    assert json.loads(node.run("get", "wep", "own", "-o", "json")[1])["spec"]["orchestrator"] == "calicoctl"
+    listed = {one["id"]: one for one in json.loads(node.run("workload", "list", "-o", "json")[1])["workloads"]}
+    box = listed["default/box"]
+    assert (box["by"], box["pool"], box["peer_interface"], box["container"]) == (
+        "docker", "default-ipv4-ippool", "eth0", "3f0c" * 16,
+    )  # fmt: skip
+    assert listed["default/own"]["by"] == "api" and "container" not in listed["default/own"]
+    wide = [line.split() for line in node.run("workload", "list", "-o", "wide")[1].splitlines()]
+    assert wide[0][-2:] == ["POOL", "LABELS"] and ["default-ipv4-ippool", "-"] in [line[-2:] for line in wide]
+
+
+def test_hostile_details_are_not_shown(node: Node, fleet: FakeFleet) -> None:
+    fleet.publish("node3", "box", "10.244.5.9")
+    key = keys.endpoint_key("node3", "cali3box")
+    body = json.loads(fleet.etcd.data()[key.encode()].value or b"")
+    for about in ({"by": "\x1b[2J", "pool": "p" * 9999, "endpoint": "a/b"}, ["x"], "x" * 60_000):
+        fleet.etcd.put(key, json.dumps({**body, "details": about}).encode())
+        status, out, err = node.run("workload", "list", "-o", "json")
+        box = next(one for one in json.loads(out)["workloads"] if one["id"] == "default/box")
+        assert (status, err, box["by"]) == (0, "", "agent") and len(out) < 9999
+        assert not {"pool", "peer_interface", "container", "mac"} & set(box)
