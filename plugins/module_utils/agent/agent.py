@@ -113,6 +113,7 @@ class Agent:
             "addresses": self.changes.interfaces.run(),
             "unfinished run": self.changes.run(),
             "datastore": self.datastore.run(self.status.to_dict),
+            "live policy": self.datastore.live_policy.run(),
             "unwritten routes": self._unwritten_routes.run(),
             "running flows": self.loop.end_stale_flows(),
         }
@@ -122,6 +123,10 @@ class Agent:
         stages = self.passes.stages
         if set(stages.registry.guards).isdisjoint(stages.kinds.dirty):
             self.datastore.feed.passed(self.passes.seconds)
+            wanted = self.desired_state.without_policy()
+            self.datastore.live_policy.seen_in_force(
+                self.passes.policy_in_force, wanted.policy if wanted is not None else None
+            )
         # During a change of the whole node, sets may lack other nodes' workloads. It cuts connections at its end.
         if not self.changes.applying:
             self.cuts.cut_soon()

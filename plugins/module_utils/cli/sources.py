@@ -8,6 +8,7 @@ A command pays only for the sources that it uses: the code of the others is not 
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import sys
@@ -85,10 +86,12 @@ class Sources:
         return f"this host is no node: it has no {paths.state} and no engine in {paths.engine}."
 
     def stored(self) -> Stored:
-        """Return the node's stored state with its date."""
+        """Return the node's stored state with its date, and with the live policy that was last put in force."""
+        from ..node.desired import with_live_policy
         from ..node.store.store import Store
 
-        return self._read(lambda: Store(self.paths.store).load())
+        found = self._read(lambda: Store(self.paths.store).load())
+        return dataclasses.replace(found, state=with_live_policy(self.paths.store, found.state))
 
     def fleet_list(self) -> FleetList:
         """Return the nodes of the fleet, without reading the rest of the stored state."""

@@ -21,7 +21,7 @@ import typing as t
 
 from . import gateway
 from .gateway import AskLater, Json, PermissionDenied, TooManyOperations, Unauthenticated, Unavailable
-from .keys import KeyRange, endpoints_of, owner_of, under
+from .keys import DOCUMENTS, KeyRange, share_of, under
 from .transport import AnswerTooLarge, Lines, NoAnswer, RefusedStream, Transport, TransportError
 
 #: Seconds for a call. etcd itself gives up after 7 (5 and twice its time of an election).
@@ -58,10 +58,14 @@ class Credentials:
 
 
 class ShareLimits(t.NamedTuple):
-    """The most keys that are read of one node in a listing, and the most bytes of their values."""
+    """The most keys that are read of one share in a listing, and the most bytes of their values."""
 
     keys: int
     bytes: int
+
+
+#: The most live documents that are read, and the most bytes of all of them.
+DOCUMENT_LIMITS = ShareLimits(10_000, 64 << 20)
 
 
 class Unreachable(Exception):
@@ -254,8 +258,9 @@ class EtcdClient:
         """Yield a range in pages, all of them at the revision of the first.
 
         A page has at most `size` keys, and fewer where values are large or a member is slow. With `keys_only` the
-        values are b"". What a node has below its prefix of workloads beyond `bounds` is left out, and the next page
-        says so. If the members no longer keep the revision, Compacted is raised in the middle.
+        values are b"". What a node has below its prefix of workloads beyond `bounds` is left out, as are live documents
+        beyond DOCUMENT_LIMITS, and the next page says so. Without `bounds` everything is read. If the members no longer
+        keep the revision, Compacted is raised in the middle.
         """
         start, revision, limit = keys.start, 0, min(size, _FIRST_PAGE)
         share, left = _Share(bounds), 0
@@ -276,7 +281,7 @@ class EtcdClient:
             revision = revision or page.header.revision
             skipped = max(0, left - page.total) if share.ended else 0
             yield page._replace(
-                header=page.header._replace(revision=revision), left_out=skipped, owner=share.ended if skipped else ""
+                header=page.header._replace(revision=revision), left_out=skipped, share=share.ended if skipped else ""
             )
             if not page.more or not page.entries:
                 return
@@ -372,11 +377,11 @@ class EtcdClient:
 
 
 class _Share:
-    """The part of a listing that one node has. `ended` names the node whose further keys are left out, or is ""."""
+    """The part of a listing that keys with one prefix have. `ended` is that whose further keys are left out, or ""."""
 
     def __init__(self, bounds: t.Optional[ShareLimits]) -> None:
         self._bounds = bounds
-        self._owner: t.Optional[str] = None
+        self._prefix: t.Optional[str] = None
         self._keys = self._bytes = 0
         self.ended = ""
 
@@ -384,13 +389,14 @@ class _Share:
         """Return where the next page begins."""
         self.ended = ""
         for entry in entries if self._bounds is not None else ():
-            owner = owner_of(entry.key)
-            if owner != self._owner:
-                self._owner, self._keys, self._bytes = owner, 0, 0
+            prefix = share_of(entry.key)
+            if prefix != self._prefix:
+                self._prefix, self._keys, self._bytes = prefix, 0, 0
             self._keys += 1
             self._bytes += len(entry.value)
-        if self._bounds is not None and self._owner is not None:
-            if self._keys >= self._bounds.keys or self._bytes >= self._bounds.bytes:
-                self.ended = self._owner
-                return under(endpoints_of(self._owner)).end
+        if self._bounds is not None and self._prefix is not None:
+            most = DOCUMENT_LIMITS if self._prefix == DOCUMENTS else self._bounds
+            if self._keys >= most.keys or self._bytes >= most.bytes:
+                self.ended = self._prefix
+                return under(self._prefix).end
         return f"{entries[-1].key}\x00"

@@ -150,7 +150,7 @@ class Feed:
         async for page in self._client.pages(self._keys, bounds=self._mirror.bounds):
             revision = page.header.revision
             if page.left_out:
-                self._mirror.leave_out(page.owner, page.left_out)
+                self._mirror.leave_out(page.share, page.left_out)
             position = Position(page.header.cluster, revision, revision)
             for at in range(0, max(1, len(page.entries)), _STEP):
                 self._mirror.list_part(page.entries[at : at + _STEP], first)

@@ -147,7 +147,7 @@ class KeyValue(t.NamedTuple):
 class Page(t.NamedTuple):
     """A part of a listing. `total` is the number of keys in the range that was asked for; `more` follow this page.
 
-    `left_out` is the number of keys before this page that were not read, because those of `owner` were too many.
+    `left_out` is the number of keys before this page that were not read, because those below `share` were too many.
     """
 
     header: Header
@@ -155,7 +155,7 @@ class Page(t.NamedTuple):
     more: bool
     total: int
     left_out: int = 0
-    owner: str = ""
+    share: str = ""
 
 
 class History(t.NamedTuple):

@@ -249,10 +249,15 @@ def parse_endpoint_key(key: str) -> t.Optional[EndpointKey]:
     return EndpointKey(node, interface)
 
 
-def owner_of(key: str) -> t.Optional[str]:
-    """Return the node below whose prefix of workloads a key stands, whatever the rest of it is, None for other keys."""
+def share_of(key: str) -> t.Optional[str]:
+    """Return the prefix of the keys that are bounded together with this one, whatever the rest of it is.
+
+    Those are the workloads of a node, or all live documents. Return None for other keys.
+    """
+    if key.startswith(DOCUMENTS):
+        return DOCUMENTS
     node, slash, dummy = key[len(ENDPOINTS) :].partition("/")
-    return node if slash and key.startswith(ENDPOINTS) and _is_part(node) else None
+    return f"{ENDPOINTS}{node}/" if slash and key.startswith(ENDPOINTS) and _is_part(node) else None
 
 
 def name_in(prefix: str) -> str:

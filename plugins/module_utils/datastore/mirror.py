@@ -4,14 +4,18 @@
 """The mirror: the content of the datastore that a node uses, read and checked key by key.
 
     /host-routing/v1/blocks/<node>       which addresses a node may have: the run's word
+    /host-routing/v1/documents/…         live policy: the word of operators
     /host-routing/v1/endpoints/<node>/…  what that node says of its workloads
 
 A workload counts if its addresses lie in blocks of the node below whose prefix it stands. It waits until those are
 there. A value that is refused is named, and the last good one of its key stays in force. Its key stays counted, so that
 the mirror can tell whether it has all keys of the store.
 
+A live document is kept as text, which live/live_reader.py reads.
+
 A node may write as much as it likes below its prefix, and takes memory of all others. So the number of its keys and the
-size of its documents are bounded. Keys beyond that are counted alone, until the next listing.
+size of its documents are bounded, and so are all live documents together. Keys beyond that are counted alone, until the
+next listing.
 """
 
 from __future__ import annotations
@@ -24,17 +28,17 @@ from ..policy.model import Endpoint
 from ..state.answers import details as of_people
 from ..state.answers.endpoints import OwnBlocks, single_address
 from . import documents, keys
-from .client import ShareLimits
+from .client import DOCUMENT_LIMITS, ShareLimits
 from .documents import PublishedEndpoint, RefusedDocument
 from .gateway import KeyChange, KeyValue
-from .keys import EndpointKey
+from .keys import DocumentKey, EndpointKey
 
 #: The most keys that one node may have, and the most bytes of all its documents. What is beyond them is left out.
 KEYS_OF_NODE = 16_384
 BYTES_OF_NODE = 16 << 20
 _KEY_LIMIT = 512  # characters; the longest key of a workload has 296
 _CHECKSUM_BITS = 32
-_SIZE_BITS = 17  # a document has at most 64 KiB
+_SIZE_BITS = 19  # a document has at most 256 KiB
 _SIZE_MASK = (1 << _SIZE_BITS) - 1
 _REVISION_SHIFT = _CHECKSUM_BITS + _SIZE_BITS
 #: Workloads that are compared in one step after a listing: it takes about two milliseconds.
@@ -60,16 +64,40 @@ class KnownKey(t.NamedTuple):
     checksum: int
 
 
-class _OfNode:
-    """What one node has published, and its blocks. `keys` below its prefix are kept, and `excess` beyond KEYS_OF_NODE.
+class _Share:
+    """The keys with one prefix: `keys` are kept, `excess` are beyond `limits`. `size` is the bytes of what is kept."""
 
-    `size` is the bytes of the documents in `published`.
-    """
+    __slots__ = ("excess", "keys", "limits", "size")
 
-    __slots__ = ("blocks", "complete", "excess", "keys", "published", "reads_details", "size")
+    def __init__(self, limits: ShareLimits) -> None:
+        self.limits = limits
+        self.keys = self.excess = self.size = 0
+
+    def admits(self, key: str, created: bool) -> bool:
+        """Count a key that is not known yet, and return whether it is kept. `created`: it is new in the store."""
+        left_out = self.excess > 0 and not created  # The listing has left keys out.
+        if left_out or self.keys >= self.limits.keys or len(key) > _KEY_LIMIT:
+            self.excess += created
+            return False
+        self.keys += 1
+        return True
+
+    def drop(self, known: bool, size: int) -> None:
+        """Count the removal of a key, `known` if it was kept, with a value of `size` bytes."""
+        if known:
+            self.keys -= 1
+            self.size -= size
+        elif self.excess:
+            self.excess -= 1
+
+
+class _OfNode(_Share):
+    """What one node has published, and its blocks. `size` is the bytes of the documents in `published`."""
+
+    __slots__ = ("blocks", "complete", "published", "reads_details")
 
     def __init__(self) -> None:
-        self.keys = self.excess = self.size = 0
+        super().__init__(ShareLimits(KEYS_OF_NODE, BYTES_OF_NODE))
         self.blocks: t.Optional[OwnBlocks] = None
         self.complete = self.reads_details = False
         self.published: dict[str, PublishedEndpoint] = {}  # by interface; valid but for the blocks
@@ -87,6 +115,23 @@ class _OfNode:
         return self.blocks is None and not self.complete and not self.published and not self.keys and not self.excess
 
 
+class _Documents(_Share):
+    """The live documents: the text of each, compressed, by its key."""
+
+    __slots__ = ("texts",)
+
+    def __init__(self) -> None:
+        super().__init__(DOCUMENT_LIMITS)
+        self.texts: dict[DocumentKey, bytes] = {}
+
+    def copy(self) -> _Documents:
+        """Return a copy that later changes do not alter."""
+        copied = _Documents()
+        copied.texts = dict(self.texts)
+        copied.keys, copied.excess, copied.size = self.keys, self.excess, self.size
+        return copied
+
+
 class _Content:
     """The content of the datastore: all keys, and what was read of them, with the `details` of workloads or not."""
 
@@ -96,6 +141,7 @@ class _Content:
         #: one number, which saves memory.
         self.marks: dict[str, int] = {}
         self.nodes: dict[str, _OfNode] = {}
+        self.documents = _Documents()
         self.refused: dict[str, str] = {}
 
     def copy(self) -> _Content:
@@ -103,6 +149,7 @@ class _Content:
         copied = _Content(self.details)
         copied.marks, copied.refused = dict(self.marks), dict(self.refused)
         copied.nodes = {node: of_node.copy() for node, of_node in self.nodes.items()}
+        copied.documents = self.documents.copy()
         return copied
 
     def known(self, key: str) -> KnownKey:
@@ -116,22 +163,16 @@ class _Content:
     @property
     def count(self) -> int:
         """The number of keys, those in excess included."""
-        return len(self.marks) + sum(of_node.excess for of_node in self.nodes.values())
+        return len(self.marks) + self.documents.excess + sum(of_node.excess for of_node in self.nodes.values())
 
     def put(self, key: str, value: bytes, revision: int, created: bool = True) -> t.Iterator[EndpointKey]:
         """Take the value of a key, and yield the workloads that this may change. `created`: the key is new.
 
         A value that is refused leaves the one before it in force.
         """
-        if key not in self.marks:
-            owner = keys.owner_of(key)
-            if owner is not None:
-                of_node = self._of(owner)
-                left_out = of_node.excess > 0 and not created  # The listing has left keys of the node out.
-                if left_out or of_node.keys >= KEYS_OF_NODE or len(key) > _KEY_LIMIT:
-                    of_node.excess += created
-                    return
-                of_node.keys += 1
+        prefix = keys.share_of(key)
+        if prefix is not None and key not in self.marks and not self._share(prefix).admits(key, created):
+            return
         self.mark(KnownKey(key, revision, zlib.crc32(value)))
         self.refused.pop(key, None)
         try:
@@ -144,13 +185,35 @@ class _Content:
                 self._resize(of_node, key, len(value))
                 of_node.published[endpoint.interface] = published
                 yield endpoint
+            elif prefix == keys.DOCUMENTS:
+                self._put_document(key, value)
             else:
                 yield from self._put_for_node(key, value)
         except RefusedDocument as refusal:
             self.refused[key] = str(refusal)
 
-    def leave_out(self, node: str, count: int) -> None:
-        self._of(node).excess += count
+    def _put_document(self, key: str, value: bytes) -> None:
+        """Keep the text of a live document. Raise RefusedDocument for another key and for what is no text."""
+        document = keys.parse_document_key(key)
+        if document is None:
+            raise RefusedDocument("no live document can have this key.")
+        if len(value) > keys.DOCUMENT_BYTES:
+            raise RefusedDocument(f"it has more than {keys.DOCUMENT_BYTES} bytes.")
+        if self.documents.size - self._size(key) + len(value) > DOCUMENT_LIMITS.bytes:
+            raise RefusedDocument(f"all live documents together have more than {DOCUMENT_LIMITS.bytes} bytes.")
+        try:
+            value.decode("utf-8")
+        except UnicodeDecodeError:
+            raise RefusedDocument("it is not UTF-8.") from None
+        self._resize(self.documents, key, len(value))
+        self.documents.texts[document] = zlib.compress(value)
+
+    def leave_out(self, prefix: str, count: int) -> None:
+        self._share(prefix).excess += count
+
+    def _share(self, prefix: str) -> _Share:
+        """Return the share that the keys with a prefix of keys.share_of have."""
+        return self.documents if prefix == keys.DOCUMENTS else self._of(keys.name_in(prefix))
 
     def mark(self, known: KnownKey) -> None:
         mark = known.mod_revision << _CHECKSUM_BITS | known.checksum
@@ -160,26 +223,26 @@ class _Content:
         """Return the bytes of the document in force of a key, 0 without one."""
         return self.marks.get(key, 0) & _SIZE_MASK
 
-    def _resize(self, of_node: _OfNode, key: str, size: int) -> None:
+    def _resize(self, share: _Share, key: str, size: int) -> None:
         before = self._size(key)
-        of_node.size += size - before
+        share.size += size - before
         self.marks[key] += size - before
 
     def remove(self, key: str) -> t.Iterator[EndpointKey]:
         """Forget a key, and yield the workloads that this may change."""
-        owner = keys.owner_of(key)
-        of_node = self.nodes.get(owner) if owner is not None else None
-        if of_node is not None:
-            if key in self.marks:
-                of_node.keys -= 1
-                of_node.size -= self._size(key)
-            elif of_node.excess:
-                of_node.excess -= 1
+        prefix = keys.share_of(key)
+        if prefix is not None:
+            self._share(prefix).drop(key in self.marks, self._size(key))
         self.marks.pop(key, None)
         self.refused.pop(key, None)
+        document = keys.parse_document_key(key)
+        if document is not None:
+            self.documents.texts.pop(document, None)
         yield from self._forget(key)
-        if owner is not None and of_node is not None and of_node.is_empty:
-            self.nodes.pop(owner, None)
+        node = keys.name_in(prefix) if prefix is not None and document is None else ""
+        of_node = self.nodes.get(node)
+        if of_node is not None and of_node.is_empty:
+            del self.nodes[node]
 
     def _put_for_node(self, key: str, value: bytes) -> t.Iterator[EndpointKey]:
         """Read the value of a key about a whole node, such as its blocks. Raise RefusedDocument for any other key."""
@@ -216,6 +279,9 @@ class _Content:
 
     def has_good(self, key: str) -> bool:
         """Return whether a value of the key is in force, although its last one was refused."""
+        document = keys.parse_document_key(key)
+        if document is not None:
+            return document in self.documents.texts
         endpoint = keys.parse_endpoint_key(key)
         node = endpoint.node if endpoint else keys.parse_blocks_key(key)
         known = self.nodes.get(node) if node is not None else None
@@ -226,6 +292,11 @@ class _Content:
     def keep_good(self, before: _Content) -> None:
         """Leave what `before` has of the keys whose values are refused here in force."""
         for key in self.refused:
+            document = keys.parse_document_key(key)
+            if document is not None and document in before.documents.texts:
+                self.documents.texts[document] = before.documents.texts[document]
+                self._resize(self.documents, key, before._size(key))
+                continue
             endpoint = keys.parse_endpoint_key(key)
             node = endpoint.node if endpoint else keys.parse_blocks_key(key)
             known = before.nodes.get(node) if node is not None else None
@@ -258,17 +329,21 @@ class Mirror:
 
     `endpoints` are the workloads that count, `complete` the nodes that have published all of theirs. `on_change` gets
     the keys of workloads that came, changed, went or began or ceased to count, and the nodes that `is_complete` has
-    changed for. With `details`, the workloads have theirs.
+    changed for. With `details`, the workloads have theirs. `on_documents` is called when the live documents have
+    changed; it then has whole revisions alone, so that no transaction is half there.
     """
 
     def __init__(
         self,
         on_change: t.Callable[[t.AbstractSet[EndpointKey], t.AbstractSet[str]], None] = lambda keys, nodes: None,
+        on_documents: t.Callable[[], None] = lambda: None,
         details: bool = False,
     ) -> None:
         self.position: t.Optional[Position] = None
         self.endpoints: dict[EndpointKey, PublishedEndpoint] = {}
         self._on_change = on_change
+        self._on_documents = on_documents
+        self._documents_changed = 0  # the revision of the last change of a live document, 0 if it was told
         self._content = _Content(details)
         self._listing = _Content(details)
         self._complete: set[str] = set()
@@ -304,9 +379,9 @@ class Mirror:
             for dummy in self._listing.put(entry.key, entry.value, entry.mod_revision):
                 pass
 
-    def leave_out(self, node: str, count: int) -> None:
-        """Note that the listing leaves so many keys of a node out."""
-        self._listing.leave_out(node, count)
+    def leave_out(self, prefix: str, count: int) -> None:
+        """Note that the listing leaves so many keys with a prefix of keys.share_of out."""
+        self._listing.leave_out(prefix, count)
 
     def list_end(self, position: Position) -> t.Generator[None, None, None]:
         """Replace the content by the new listing, in steps of a few milliseconds; yield between two of them.
@@ -316,6 +391,8 @@ class Mirror:
         self._listing.keep_good(self._content)
         self._content, self._listing = self._listing, _Content(self._content.details)
         self.position = position
+        self._documents_changed = 0
+        self._on_documents()
         found = {
             EndpointKey(node, interface)
             for node, of_node in self._content.nodes.items()
@@ -345,8 +422,13 @@ class Mirror:
             node = keys.parse_complete_key(one.key)
             if node is not None:
                 nodes.add(node)
+            if keys.share_of(one.key) == keys.DOCUMENTS:
+                self._documents_changed = one.mod_revision
         self.position = position
         self._take(touched, nodes)
+        if 0 < self._documents_changed <= position.revision:
+            self._documents_changed = 0
+            self._on_documents()
 
     def _take(self, touched: t.AbstractSet[EndpointKey], nodes: t.AbstractSet[str]) -> None:
         """Compare the workloads in `touched`, and `nodes`, with what counted before, and report those that differ."""
@@ -392,6 +474,23 @@ class Mirror:
         return of_node.blocks.cidrs if of_node is not None and of_node.blocks is not None else ()
 
     @property
+    def documents(self) -> dict[DocumentKey, bytes]:
+        """The texts of all live documents, each compressed by zlib: a copy that later changes do not alter.
+
+        One that is refused has its last good text. The object of a text that has not changed stays the same.
+        """
+        return dict(self._content.documents.texts)
+
+    @property
+    def refused_documents(self) -> dict[str, str]:
+        """The keys of live documents that were refused before they were read, each with the reason."""
+        found = {key: why for key, why in self._content.refused.items() if keys.share_of(key) == keys.DOCUMENTS}
+        if self._content.documents.excess:
+            most = f"{DOCUMENT_LIMITS.keys} documents of {DOCUMENT_LIMITS.bytes} bytes in all are the most"
+            found[keys.DOCUMENTS] = f"{most}; {self._content.documents.excess} are left out."
+        return found
+
+    @property
     def nodes(self) -> frozenset[str]:
         return frozenset(self._content.nodes)
 
@@ -408,8 +507,8 @@ class Mirror:
 
     def refused(self, most: int = 64) -> list[tuple[str, str]]:
         """Return keys that do not count, each with the reason, sorted, at most `most` of them."""
-        found = list(self._content.refused.items())
-        all_count = self.count_refused == len(found)  # of those that were published
+        found = list({**self._content.refused, **self.refused_documents}.items())
+        all_count = self.count_refused == len(self._content.refused)  # of those that were published
         for node, of_node in self._content.nodes.items():
             if of_node.excess:
                 reason = (
@@ -465,6 +564,8 @@ class Mirror:
             for interface, published in of_node.published.items():
                 key = keys.endpoint_key(node, interface)
                 yield self._content.known(key), documents.encode_endpoint(published)
+        for document, compressed in self._content.documents.texts.items():
+            yield self._content.known(keys.document_key(document)), zlib.decompress(compressed)
         for key in self._content.refused:
             if not self._content.has_good(key):
                 yield self._content.known(key), b""

@@ -47,9 +47,10 @@ class RemoteFeed:
     """The workloads of other nodes in `mirror`, as far as this node accepts them, for `others`, which policy reads.
 
     `state` returns Ansible's state, None while it is not known. While `is_busy()`, adds and deletes are under way, and
-    each step waits for them, but not for long. `look` schedules a pass over policy's kinds. `refused` are the keys that
-    this node does not accept, each with the reason. `basis` is the plan of this node's state when the datastore was
-    followed in sync last, "" for never. All calls except `restored` need a running event loop.
+    each step waits for them, but not for long. `look` schedules a pass over policy's kinds. `on_documents` is that of
+    Mirror. `refused` are the keys that this node does not accept, each with the reason. `basis` is the plan of this
+    node's state when the datastore was followed in sync last, "" for never. All calls except `restored` need a running
+    event loop.
     """
 
     def __init__(
@@ -59,8 +60,9 @@ class RemoteFeed:
         look: t.Callable[[], None] = lambda: None,
         mirror: t.Optional[Mirror] = None,
         is_busy: t.Callable[[], bool] = lambda: False,
+        on_documents: t.Callable[[], None] = lambda: None,
     ) -> None:
-        self.mirror = Mirror(self.changed) if mirror is None else mirror
+        self.mirror = Mirror(self.changed, on_documents) if mirror is None else mirror
         self.refused: dict[EndpointKey, str] = {}
         self.basis = ""
         self._others = others

@@ -75,7 +75,7 @@ def parts(mirror: Mirror, written: float, plan: str = "") -> t.Iterator[bytes]:
     }
     waiting = [_line(header)]
     for known, document in mirror.entries():
-        waiting.append(_line([*known, document.decode("ascii")]))
+        waiting.append(_line([*known, document.decode("utf-8")]))
         if len(waiting) >= PART:
             yield b"".join(waiting)
             waiting = []

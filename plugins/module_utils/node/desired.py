@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import typing as t
 
 from ..dataplane.kernel.port import Kernel
 from ..policy.host_endpoints import Interfaces
+from ..state import live_policy
 from ..state.attachment import AttachedWorkload, with_workloads
 from ..state.derived import before_network as network_to_come
 from ..state.node_policy_tables import NO_INTERFACES, NO_OTHERS, NodePolicyTables, needs_interfaces
@@ -72,6 +74,7 @@ def of_machine(machine: Machine, state: NodeState) -> NodeState:
         raise RecordsUnreadable(" ".join(problems))
     ipam = LocalIpam(machine.ipam)
     ipam.load()
+    state = with_live_policy(machine.store, state)
     interfaces = interfaces_of(machine.kernel, state)
     return desired(state, workloads, ipam.opened, interfaces=interfaces, others=others(machine, state))
 
@@ -81,12 +84,13 @@ def as_readable(machine: Machine, state: NodeState) -> NodeState:
 
     A workload without a record has no rule that accepts its packets.
     """
+    state = with_live_policy(machine.store, state)
     return _readable(machine, state, interfaces_of(machine.kernel, state))
 
 
 def before_network(machine: Machine, state: NodeState) -> NodeState:
     """Return what `as_readable` does, for a firewall while the host's interfaces have no addresses yet."""
-    return _readable(machine, network_to_come.closed(state), NO_INTERFACES)
+    return _readable(machine, network_to_come.closed(with_live_policy(machine.store, state)), NO_INTERFACES)
 
 
 def _readable(machine: Machine, state: NodeState, interfaces: Interfaces) -> NodeState:
@@ -98,9 +102,25 @@ def _readable(machine: Machine, state: NodeState, interfaces: Interfaces) -> Nod
 
 
 def with_attached(machine: Machine, state: NodeState) -> NodeState:
-    """Return `state` with the attached workloads whose records can be read; their policy is not compiled."""
+    """Return `state` with live policy and the attached workloads whose records can be read; nothing is compiled."""
     workloads, dummy = Endpoints(machine.workloads).load()
-    return with_workloads(state, workloads, ())
+    return with_workloads(with_live_policy(machine.store, state), workloads, ())
+
+
+def with_live_policy(folder: str, state: NodeState) -> NodeState:
+    """Return `state` with the live policy that an agent has last put in force, which is in the store at `folder`.
+
+    It is `state` itself where live policy is not allowed. A file that cannot be read has none: the agent reports it.
+    """
+    if state.policy is None or not state.policy.settings.live:
+        return state
+    from .store import live_policy as stored_live_policy  # few runs need it, and it loads what reads resources
+
+    try:
+        live = stored_live_policy.load(folder).policy
+    except stored_live_policy.LivePolicyUnreadable:
+        return state
+    return dataclasses.replace(state, policy=live_policy.merged(state.policy, live))
 
 
 def others(machine: Machine, state: NodeState) -> OtherEndpoints:

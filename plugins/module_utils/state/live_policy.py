@@ -14,8 +14,10 @@ import typing as t
 
 from ..policy import model
 from ..policy.model import Policy, PolicyNetworkSet, PolicySet, PolicyTier
-from .plain_data import Data, mapping_of, reader, to_plain
 from .policy_state import PolicyState
+
+#: What a live document is for policy.
+Value = t.Union[PolicyTier, Policy, PolicyNetworkSet]
 
 
 class Unresolved(ValueError):
@@ -33,42 +35,23 @@ class LivePolicy:
     """The live values that a node has in force.
 
     `referred` are the tiers of the inventory in which some of the policies are, as they were when that was found out:
-    without them the policies stay in force also if a later inventory lacks the tier. `revision` is that of the last
-    change of the documents in the store `cluster`; both are 0 for none.
+    by them the policies stay in force also if a later inventory lacks the tier.
     """
 
     tiers: tuple[PolicyTier, ...] = ()
     policies: tuple[Policy, ...] = ()
     network_sets: tuple[PolicyNetworkSet, ...] = ()
     referred: tuple[PolicyTier, ...] = ()
-    revision: int = 0
-    cluster: int = 0
 
     @property
     def is_empty(self) -> bool:
         return not (self.tiers or self.policies or self.network_sets)
 
-    def to_dict(self) -> Data:
-        """Return the values as plain data for JSON; `from_dict` reads it."""
-        found: Data = to_plain(self)
-        return found
-
-    @classmethod
-    def from_dict(cls, data: t.Mapping[str, t.Any]) -> LivePolicy:
-        """Return the values in `data`, the result of `to_dict`. Raise ValueError for anything else."""
-        found: LivePolicy = reader(cls)(mapping_of(data))
-        return found
-
 
 NO_LIVE_POLICY = LivePolicy()
 
 
-def resolve(
-    inventory: PolicySet,
-    values: t.Iterable[t.Union[PolicyTier, Policy, PolicyNetworkSet]],
-    revision: int = 0,
-    cluster: int = 0,
-) -> LivePolicy:
+def resolve(inventory: PolicySet, values: t.Iterable[Value]) -> LivePolicy:
     """Return live values, each with the tier that it refers to, from the inventory or from `values`.
 
     Raise Unresolved if a policy is in a tier that neither has.
@@ -84,9 +67,8 @@ def resolve(
         else:
             sets[value.name] = value
     known = {tier.name: tier for tier in inventory.tiers}
-    missing = {
-        name: policy.tier for name, policy in policies.items() if policy.tier not in known and policy.tier not in tiers
-    }
+    exist = known.keys() | tiers.keys() | {model.DEFAULT_TIER}
+    missing = {name: policy.tier for name, policy in policies.items() if policy.tier not in exist}
     if missing:
         raise Unresolved(missing)
     referred = {policy.tier for policy in policies.values()} - tiers.keys() - {model.DEFAULT_TIER}
@@ -95,8 +77,6 @@ def resolve(
         tuple(policies[name] for name in sorted(policies)),
         tuple(sets[name] for name in sorted(sets)),
         tuple(known[name] for name in sorted(referred)),
-        revision,
-        cluster,
     )
 
 
@@ -117,7 +97,7 @@ def merged(policy: PolicyState, live: LivePolicy) -> PolicyState:
 
 def without_effect(policy: PolicySet, live: LivePolicy) -> tuple[tuple[str, str], ...]:
     """Return kind and name of each live value in whose place the inventory's of that kind and name is in force."""
-    pairs: tuple[tuple[str, tuple[_Value, ...], tuple[_Value, ...]], ...] = (
+    pairs: tuple[tuple[str, tuple[Value, ...], tuple[Value, ...]], ...] = (
         ("Tier", policy.tiers, live.tiers),
         ("policy", policy.policies, live.policies),
         ("network set", policy.network_sets, live.network_sets),
@@ -130,7 +110,6 @@ def without_effect(policy: PolicySet, live: LivePolicy) -> tuple[tuple[str, str]
     )
 
 
-_Value = t.Union[PolicyTier, Policy, PolicyNetworkSet]
 _V = t.TypeVar("_V", PolicyTier, Policy, PolicyNetworkSet)
 
 

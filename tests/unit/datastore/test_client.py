@@ -271,9 +271,9 @@ def test_each_key_that_nodes_write_is_read_or_counted_as_left_out(
         left_out = dict(read)
         for page in pages:
             for entry in page.entries:
-                read[keys.owner_of(entry.key) or ""] += 1
+                read[keys.name_in(keys.share_of(entry.key) or "")] += 1
             if page.left_out:
-                left_out[page.owner] += page.left_out
+                left_out[keys.name_in(page.share)] += page.left_out
         assert {node: read[node] + left_out[node] for node in written} == written
         for node, count in written.items():
             assert left_out[node] == 0 or read[node] >= min(most, size // 100)

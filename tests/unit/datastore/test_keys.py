@@ -6,9 +6,8 @@
 from __future__ import annotations
 
 import pytest
-
-from plugins.module_utils.datastore import keys
-from plugins.module_utils.datastore.keys import DocumentKey
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import keys
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import DocumentKey
 
 KEYS = {
     DocumentKey("GlobalNetworkPolicy", "", "web.allow"): "globalnetworkpolicies/web.allow",

@@ -8,10 +8,12 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import zlib
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import documents, keys, snapshot
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import mirror as mirror_module
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import ShareLimits
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.documents import RefusedDocument
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import KeyChange, KeyValue
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import EndpointKey, InvalidKey
@@ -344,3 +346,88 @@ def test_a_copy_that_cannot_be_written_leaves_the_old_one(tmp_path: pathlib.Path
     with pytest.raises(OSError, match="No space"):
         snapshot.write(str(path), full_disk())
     assert path.read_bytes() == before and os.listdir(tmp_path) == [snapshot.FILE]
+
+
+POLICY = keys.DocumentKey("GlobalNetworkPolicy", "", "web")
+TIER = keys.DocumentKey("Tier", "", "early")
+
+
+def texts(mirror: Mirror) -> dict[str, bytes]:
+    return {key.name: zlib.decompress(text) for key, text in mirror.documents.items()}
+
+
+def test_live_documents_are_told_when_a_revision_is_whole() -> None:
+    told: list[dict[str, bytes]] = []
+    mirror = Mirror(on_documents=lambda: told.append(texts(mirror)))
+    mirror.change([put(keys.document_key(POLICY), b"one", 5)], Position(1, 4, 4))
+    assert told == []  # another document of revision 5 follows
+    mirror.change([put(keys.document_key(TIER), b"two", 5)], Position(1, 5, 5))
+    mirror.change([put(keys.blocks_key("a"), documents.encode_blocks(["10.0.0.0/26"]), 6)], Position(1, 6, 6))
+    assert told == [{"web": b"one", "early": b"two"}]
+    mirror.change([KeyChange(keys.document_key(TIER), None, 7)], Position(1, 7, 7))
+    assert told[1:] == [{"web": b"one"}]
+
+
+def test_live_documents_survive_the_copy_on_the_disk(tmp_path: pathlib.Path) -> None:
+    mirror = Mirror()
+    values = {POLICY: b'{"a": "\xc3\xa9\\u0000"}', TIER: b"rubbish"}
+    mirror.list_part([KeyValue(keys.document_key(key), value, 3) for key, value in values.items()], True)
+    list(mirror.list_end(Position(1, 9, 9)))
+    path = str(tmp_path / "copy")
+    snapshot.write(path, snapshot.parts(mirror.frozen(), 1.0))
+    restored = Mirror()
+    list(snapshot.read(path, restored))
+    assert texts(restored) == texts(mirror) == {key.name: value for key, value in values.items()}
+    assert restored.newest(9) == mirror.newest(9) and restored.count == 2
+
+
+def test_what_is_no_text_or_no_document_is_refused_and_the_last_good_text_stays() -> None:
+    mirror = Mirror()
+    at = keys.document_key(POLICY)
+    mirror.change([put(at, b"good", 3)], Position(1, 3, 3))
+    for revision, value in enumerate((b"\xff", b"x" * (256 * 1024 + 1)), start=4):
+        mirror.change([put(at, value, revision)], Position(1, revision, revision))
+        assert texts(mirror) == {"web": b"good"} and set(mirror.refused_documents) == {at}
+    mirror.list_part([KeyValue(at, b"\xff", 9), KeyValue(f"{keys.DOCUMENTS}pods/a", b"{}", 9)], True)
+    list(mirror.list_end(Position(1, 9, 9)))
+    assert texts(mirror) == {"web": b"good"} and (mirror.count, mirror.count_refused) == (2, 2)
+    assert mirror.refused_documents == {
+        at: "it is not UTF-8.",
+        f"{keys.DOCUMENTS}pods/a": "no live document can have this key.",
+    }
+    mirror.change([put(at, b"x" * (256 * 1024), 10)], Position(1, 10, 10))
+    assert len(texts(mirror)["web"]) == 256 * 1024 and at not in mirror.refused_documents
+
+
+def test_live_documents_are_bounded_in_number_and_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mirror_module, "DOCUMENT_LIMITS", ShareLimits(3, 100))
+    mirror = Mirror()
+    names = [keys.document_key(POLICY._replace(name=f"p{number}")) for number in range(5)]
+    mirror.change([KeyChange(name, b"x" * 40, 3, True) for name in names], Position(1, 3, 3))
+    assert set(texts(mirror)) == {"p0", "p1"} and mirror.count == 5
+    most = "3 documents of 100 bytes in all are the most; 2 are left out."
+    assert mirror.refused_documents == {
+        names[2]: "all live documents together have more than 100 bytes.",
+        keys.DOCUMENTS: most,
+    }
+    mirror.change([KeyChange(name, None, 4) for name in names], Position(1, 4, 4))
+    assert (texts(mirror), mirror.count, mirror.refused_documents) == ({}, 0, {})
+    # None of it keeps the workloads of nodes out.
+    mirror.change([KeyChange(name, b"x", 5, True) for name in names], Position(1, 5, 5))
+    mirror.change([put(BLOCKS, documents.encode_blocks(["10.244.1.0/26"]), 6)], Position(1, 6, 6))
+    mirror.change([put(AT, documents.encode_endpoint(workload("node2", 1)), 7)], Position(1, 7, 7))
+    assert set(mirror.endpoints) == {KEY}
+
+
+def test_the_last_good_text_of_a_refused_document_counts_towards_the_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mirror_module, "DOCUMENT_LIMITS", ShareLimits(3, 100))
+    mirror = Mirror()
+    first, second = (keys.document_key(POLICY._replace(name=name)) for name in ("a", "b"))
+    mirror.change([KeyChange(first, b"x" * 60, 3, True)], Position(1, 3, 3))
+    mirror.list_part([KeyValue(first, b"\xff", 4)], True)
+    list(mirror.list_end(Position(1, 4, 4)))
+    mirror.change([KeyChange(second, b"x" * 60, 5, True)], Position(1, 5, 5))
+    assert set(texts(mirror)) == {"a"}
+    mirror.change([KeyChange(first, None, 6)], Position(1, 6, 6))
+    mirror.change([KeyChange(second, b"x" * 60, 7)], Position(1, 7, 7))
+    assert set(texts(mirror)) == {"b"}

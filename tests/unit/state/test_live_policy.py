@@ -6,23 +6,28 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from plugins.module_utils.policy import model
-from plugins.module_utils.policy.model import Policy, PolicyNetworkSet, PolicyRule, PolicyTier
-from plugins.module_utils.state.live_policy import (
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import model
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
+    Policy,
+    PolicyNetworkSet,
+    PolicyRule,
+    PolicyTier,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.live_policy import (
     NO_LIVE_POLICY,
-    LivePolicy,
     Unresolved,
     merged,
     resolve,
     without_effect,
 )
-from plugins.module_utils.state.policy_state import PolicySettings, PolicyState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
+    PolicySettings,
+    PolicyState,
+)
+from hypothesis import given
+from hypothesis import strategies as st
 
 SECURITY = PolicyTier("security", 10.0)
 INVENTORY = model.policy_set(
@@ -82,17 +87,6 @@ def test_policies_stay_if_the_inventory_loses_their_tier() -> None:
     state = merged(later, live)
     assert names(state) == ["a", "db"]
     assert state.policy_set.tiers[0] is SECURITY
-
-
-def test_the_codec_reads_what_it_wrote() -> None:
-    live = resolve(
-        INVENTORY, [Policy("a", tier="security", ingress=DENY), PolicyNetworkSet("x", nets=("10.0.0.0/8",))], 7, 9
-    )
-    assert LivePolicy.from_dict(json.loads(json.dumps(live.to_dict()))) == live
-    assert LivePolicy.from_dict({}) == NO_LIVE_POLICY
-    for wrong in ([], {"policies": [{}]}, {"more": 1}, {"revision": "x"}):
-        with pytest.raises(ValueError):
-            LivePolicy.from_dict(wrong)  # type: ignore[arg-type]
 
 
 def test_the_setting_is_stored_only_where_it_is_on() -> None:

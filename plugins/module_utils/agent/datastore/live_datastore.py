@@ -6,7 +6,7 @@
     etcd ──► Feed ──► Mirror ──► RemoteFeed ──► policy
                         └──────► the copy on the disk, which is read at the start
     workloads ──► Publisher ──► etcd
-    status    ──► Heartbeats ──► etcd
+    status    ──► Heartbeats, PolicyHeartbeats ──► etcd
 
 Nothing of the agent waits for it. A file of settings that has changed, come or gone is noticed within `_LOOK_SECONDS`:
 the connections are made anew, and what was read stays. Without the file, what was read is dropped.
@@ -31,7 +31,7 @@ from ...datastore.settings import DatastoreSettings, DatastoreSettingsError
 from ...datastore.snapshot import SnapshotHeader
 from ...node.store.clock import utc
 from ..concurrency.driver_thread import Worker
-from .heartbeats import Heartbeats
+from .heartbeats import Heartbeats, PolicyHeartbeats
 from .publisher import Publisher
 
 _log = logging.getLogger("calico.datastore")
@@ -68,6 +68,7 @@ class LiveDatastore:
         heartbeats: Heartbeats,
         thread: Worker,
         *,
+        policy_heartbeats: t.Optional[PolicyHeartbeats] = None,
         on_synced: t.Callable[[bool], None] = lambda synced: None,
         on_leave: t.Callable[[], None] = lambda: None,
         basis: t.Callable[[], str] = lambda: "",
@@ -82,6 +83,7 @@ class LiveDatastore:
         self._copy = copy
         self._publisher = publisher
         self._heartbeats = heartbeats
+        self._policy_heartbeats = policy_heartbeats
         self._thread = thread
         self._on_synced = on_synced
         self._on_leave = on_leave
@@ -158,6 +160,8 @@ class LiveDatastore:
             asyncio.ensure_future(part)
             for part in (feed.run(), self._publisher.run(writing), self._heartbeats.run(writing))
         ]
+        if self._policy_heartbeats is not None:
+            parts.append(asyncio.ensure_future(self._policy_heartbeats.run(writing)))
         try:
             done, _pending = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
             for part in done:

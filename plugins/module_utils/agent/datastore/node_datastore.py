@@ -27,8 +27,9 @@ from ..known.known import Known
 from . import beat
 from .beat import Sessions
 from .details_choice import DetailsChoice
-from .heartbeats import Heartbeats
+from .heartbeats import Heartbeats, PolicyHeartbeats
 from .live_datastore import NAMED, LiveDatastore
+from .live_policy_feed import LivePolicyFeed
 from .own_content import OwnContent, OwnDocuments, details_of
 from .publisher import Publisher
 
@@ -48,8 +49,19 @@ class NodeDatastore:
         self._documents = OwnDocuments()
         self._table = known.table
         self._choice = DetailsChoice()
+        self.live_policy = LivePolicyFeed(
+            persisted,
+            lambda: self.feed.mirror,
+            host.thread("live policy"),
+            changed=functools.partial(_live_policy_changed, known, policy_changed),
+            synced=lambda: self.live.synced,
+        )
         self.feed = RemoteFeed(
-            persisted.others, lambda: persisted.state, policy_changed, is_busy=lambda: host.rwlock.is_shared
+            persisted.others,
+            lambda: persisted.state,
+            policy_changed,
+            is_busy=lambda: host.rwlock.is_shared,
+            on_documents=self.live_policy.documents_changed,
         )
         self.publisher = Publisher(self._content)
         self.live = LiveDatastore(
@@ -59,6 +71,7 @@ class NodeDatastore:
             self.publisher,
             Heartbeats(self._beat),
             host.thread("copy"),
+            policy_heartbeats=PolicyHeartbeats(self.live_policy.said, self.live_policy.beat),
             on_synced=self._synced,
             on_leave=self._keep_as_reports,
             basis=lambda: self.feed.basis,
@@ -68,6 +81,7 @@ class NodeDatastore:
 
     async def start(self) -> None:
         """Read the settings, and what was known of other nodes before. Raise nothing."""
+        self.live_policy.start()
         await self.live.start()
         if self.live.copied is not None:
             self.feed.restored(self.live.copied.plan)
@@ -90,6 +104,7 @@ class NodeDatastore:
     def state_changed(self) -> None:
         """Check what other nodes publish against another state of Ansible, and publish what this node has."""
         self.feed.state_changed()
+        self.live_policy.state_changed()
         self.publisher.changed.set()
 
     def _keep_as_reports(self) -> None:
@@ -119,6 +134,7 @@ class NodeDatastore:
 
     def _synced(self, synced: bool) -> None:
         self.feed.synced(synced)
+        self.live_policy.documents_changed()
         self._choose(synced)
 
     def _choose(self, known: bool) -> None:
@@ -151,4 +167,13 @@ class NodeDatastore:
             own = self.feed.refused
             more = [{"key": endpoint_key(*key), "reason": own[key]} for key in heapq.nsmallest(NAMED, own)]
             found["refused"] = [*found["refused"], *more][:NAMED]
+            live = self.live_policy.to_dict()
+            if live:
+                found["live_policy"] = live
         return found
+
+
+def _live_policy_changed(known: Known, policy_changed: t.Callable[[], None]) -> None:
+    """Let another live policy be in force."""
+    known.desired.changed()
+    policy_changed()

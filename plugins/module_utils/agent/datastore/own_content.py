@@ -44,7 +44,7 @@ class OwnDocuments:
 
     def __init__(self) -> None:
         self._encoded: dict[str, _Encoded] = {}  # by interface
-        self._policy: t.Optional[PolicyState] = None
+        self._policy = _NO_POLICY
         self._planned: t.Mapping[str, Endpoint] = {}
         self._node = ""
 
@@ -56,9 +56,10 @@ class OwnDocuments:
     ) -> OwnContent:
         """Return what a node publishes: `state` has all workloads, `inventory` the planned ones. Raise InvalidKey."""
         policy = state.policy or _NO_POLICY
-        if policy is not self._policy or state.node != self._node:
-            self._policy, self._node = policy, state.node
+        last = self._policy
+        if (policy.endpoints, policy.settings, state.node) != (last.endpoints, last.settings, self._node):
             self._planned, self._encoded = planned(policy, state.node), {}
+        self._policy, self._node = policy, state.node
         before, self._encoded = self._encoded, {}
         by_inventory = {workload.interface for workload in inventory}
         found: dict[str, bytes] = {}

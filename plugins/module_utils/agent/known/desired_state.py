@@ -4,6 +4,7 @@
 """The desired state: Ansible's state, the workloads attached here, and the policy compiled from both.
 
     persisted state ─┐
+    live policy ─────┤
     workload table ──┼─► DesiredState ─► reconciler, plans, policy's admission of workloads
     host interfaces ─┘
 
@@ -13,15 +14,21 @@ nor the transactions on workloads; they read it, and call `changed` after they c
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import typing as t
 
 from ...policy.host_endpoints import Interfaces
+from ...state import live_policy
+from ...state.live_policy import LivePolicy
 from ...state.node_policy_tables import NO_INTERFACES
 from ...state.node_state import NodeState
+from ...state.policy_state import PolicyState
 from .persisted_state import PersistedState
 from .policy_compilers import PolicyCompilers, StateThunk
 from .workload_table import WorkloadTable
+
+_TOGETHER = 3  # policies with live policy that are kept, such as that in force, the one before and a planned one
 
 
 class DesiredState:
@@ -39,14 +46,30 @@ class DesiredState:
         self.on_change: t.Callable[[], None] = lambda: None
         self._compilers = PolicyCompilers()
         self._cached: t.Optional[NodeState] = None  # the desired state without policy; None: derive it again
+        self._together: list[tuple[PolicyState, LivePolicy, PolicyState]] = []  # the last results of `_with_live`
 
     def changed(self) -> None:
         """Forget the state that `without_policy` derived from former inputs, and call `on_change`."""
         self._cached = None
         self.version += 1
-        state = self._persisted.state
+        state = self.planned()
         self._compilers.put_in_force(state.policy if state is not None else None)
         self.on_change()
+
+    def planned(self) -> t.Optional[NodeState]:
+        """Return Ansible's state with live policy, and without attached workloads; None while it is not known."""
+        return self._with_live(self._persisted.state) if self._persisted.state is not None else None
+
+    def _with_live(self, state: NodeState) -> NodeState:
+        """Return `state` with live policy beside its own. Equal calls have the same object as policy."""
+        own, live = state.policy, self._persisted.live
+        if own is None:
+            return state
+        known = next((found for policy, with_, found in self._together if policy is own and with_ is live), None)
+        if known is None:
+            known = live_policy.merged(own, live)
+            self._together = [*self._together, (own, live, known)][-_TOGETHER:]
+        return state if known is own else dataclasses.replace(state, policy=known)
 
     @property
     def has_policy(self) -> bool:
@@ -61,7 +84,7 @@ class DesiredState:
     def without_policy(self) -> t.Optional[NodeState]:
         """Return all that the node must have but policy's rules and sets, or None; the same object until `changed`."""
         if self._cached is None and self._persisted.state is not None:
-            self._cached = self._table.added_to(self._persisted.state)
+            self._cached = self._with_live(self._table.added_to(self._persisted.state))
         return self._cached
 
     def need(self) -> NodeState:
@@ -96,7 +119,7 @@ class DesiredState:
 
     def for_state(self, state: NodeState) -> NodeState:
         """Return what the node would have to have, without policy's rules and sets, if `state` were Ansible's state."""
-        return self._table.added_to(state)
+        return self._with_live(self._table.added_to(state))
 
     def for_policy(self) -> t.Optional[NodeState]:
         """Return Ansible's state with the attached workloads, but not their routes and sysctls: the input of policy.
@@ -105,7 +128,7 @@ class DesiredState:
         a smaller id. None while Ansible's state is not known.
         """
         state = self._persisted.state
-        return self._table.added_for_policy(state) if state is not None else None
+        return self._with_live(self._table.added_for_policy(state)) if state is not None else None
 
 
 class RemovalPermission:

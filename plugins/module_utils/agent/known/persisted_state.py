@@ -23,6 +23,7 @@ from ...node.store.endpoints import Endpoints
 from ...node.store.store import Store
 from ...node.store.stored_file import StoreError
 from ...state.attachment import AttachedWorkload
+from ...state.live_policy import NO_LIVE_POLICY
 from ...state.node_state import NodeState
 from ...state.other_endpoints import OtherEndpoints
 from ...state.remote_endpoints import RemoteEndpoints
@@ -44,6 +45,8 @@ class PersistedState:
         self.state: t.Optional[NodeState] = None
         self.complete = False
         self.records = Endpoints(machine.workloads)
+        #: The live policy to be in force beside that of the state, where the state allows that.
+        self.live = NO_LIVE_POLICY
         #: The workloads of other nodes beside those of the state: those in `remote`, and those that the datastore has.
         self.others = OtherEndpoints(lock=threading.Lock())
         self._accepted = RemoteEndpoints()

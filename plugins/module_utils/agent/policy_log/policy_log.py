@@ -122,7 +122,7 @@ class PolicyLog:
     def from_known(cls, known: Known) -> PolicyLog:
         """Return the log of the policy of the state that is known."""
         persisted, desired = known.persisted, known.desired
-        return cls(PolicyNames(lambda: persisted.state, lambda: known.table, lambda: desired.version, persisted.others))
+        return cls(PolicyNames(desired.planned, lambda: known.table, lambda: desired.version, persisted.others))
 
     # --- records from the kernel
 

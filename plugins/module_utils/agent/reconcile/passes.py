@@ -18,6 +18,7 @@ from ...dataplane.drivers import workload
 from ...dataplane.planning.plan import NodePlan, plan_node
 from ...node.store.clock import now
 from ...state.node_state import NodeState
+from ...state.policy_state import PolicyState
 from ..log.transactions import QuotedNames, transaction
 from .stages import Refresh, Stages
 
@@ -69,6 +70,16 @@ class Passes:
         have been missing.
         """
         return None if self.stages.kinds[kind].problems else self.stages.kinds[kind].nothing_missing
+
+    @property
+    def policy_in_force(self) -> t.Optional[PolicyState]:
+        """The policy all of whose sets and rules were in the kernel at the last look, None if some were not."""
+        guards = self.stages.registry.guards
+        states = [self.brought_to(kind) for kind in guards]
+        first = states[0]
+        if first is None or any(kind in self._failures for kind in guards):
+            return None
+        return first.policy if all(one is not None and one.policy is first.policy for one in states) else None
 
     @property
     def problems(self) -> dict[str, tuple[str, ...]]:

@@ -110,12 +110,13 @@ async def _listed(client: EtcdClient, node: str, workloads: bool, by_run: bool) 
     mirror, budget = Mirror(details=True), _Budget()
     ranges = [keys.under(keys.BLOCKS)]
     if workloads:
-        ranges = [*ranges, keys.under(keys.endpoints_of(node))] if node else [keys.WATCHED]
+        ranges.append(keys.under(keys.endpoints_of(node) if node else keys.ENDPOINTS))
     has_blocks, first, left_out = False, True, dict[str, int]()
     for wanted in ranges:
         async for page in client.pages(wanted, bounds=SHARE):
             if page.left_out:
-                left_out[page.owner] = left_out.get(page.owner, 0) + page.left_out
+                owner = keys.name_in(page.share)
+                left_out[owner] = left_out.get(owner, 0) + page.left_out
             has_blocks = has_blocks or any(keys.parse_blocks_key(entry.key) is not None for entry in page.entries)
             budget.spend(page.entries)
             mirror.list_part(page.entries, first)

@@ -32,6 +32,8 @@ _LARGEST = 40 << 10
 _BURST, _RATE, _OPERATION = 2 << 10, 6, 512
 #: Heartbeats that a user may write at once, and within a second. An agent writes one in ten seconds.
 _BEATS, _BEAT_RATE = 10.0, 0.2
+#: What a user may say of its live policy at once, and within a second. An agent says it at most twice a second.
+_POLICY_BEATS, _POLICY_BEAT_RATE = 10.0, 2.0
 #: The most watches of a user; the oldest one ends for another one, as its agent may have gone without a word. So many
 #: may begin at once, and so many within a second: for each one, the member has all that was changed since its first
 #: revision in memory.
@@ -66,6 +68,7 @@ class Quota:
         now = clock()
         self._written = Bucket(workloads * _BURST, workloads * _RATE, now)
         self._beats = Bucket(_BEATS, _BEAT_RATE, now)
+        self._policy_beats = Bucket(_POLICY_BEATS, _POLICY_BEAT_RATE, now)
         self._beginning = Bucket(_BEGINNING, _BEGIN_RATE, now)
         self._answered = Bucket(_READING, _READ_RATE, now)
         self._reading, self._writing = asyncio.Lock(), asyncio.Lock()
@@ -108,12 +111,16 @@ class Quota:
             await self._write(writes, ask)
 
     async def _write(self, writes: t.Sequence[Json], ask: Ask) -> None:
-        beats = cost = puts = size = answers = 0
+        beats = policy_beats = cost = puts = size = answers = 0
         for one in writes:
             key = base64.b64decode(one["key"])
             length = len(key) + len(one.get("value", "")) * 3 // 4
-            if key.decode("utf-8", "surrogateescape") == keys.heartbeat_key(self._user):
+            name = key.decode("utf-8", "surrogateescape")
+            if name == keys.heartbeat_key(self._user):
                 beats += 1
+                continue
+            if name == keys.policy_heartbeat_key(self._user):
+                policy_beats += 1
                 continue
             cost += _OPERATION + length
             if "value" in one and key.startswith(keys.ANSWERS.encode()):
@@ -121,12 +128,14 @@ class Quota:
             elif "value" in one:
                 puts, size = puts + 1, size + length
         self._check(self._beats, beats, "writes heartbeats")
+        self._check(self._policy_beats, policy_beats, "says what it has of live documents")
         self._check(self._written, cost, "writes")
         if puts:
             await self._make_room(puts, size, ask)
         if answers:
             await self._make_room_for_answers(answers, ask)
         self._beats.take(beats)
+        self._policy_beats.take(policy_beats)
         self._written.take(cost)
         self._keys += puts
         self._bytes += size

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import typing as t
 
+from ...base import packed_json
 from ...base.document_limits import BeyondLimits, DocumentLimits, read_json
 from ...policy import model
 from ...policy.documents import from_resources
 from ...resources import api as resources
+from ...state.live_policy import Value
+from ...state.plain_data import SharedValues, reader, to_plain
 from .. import keys
 from ..documents import RefusedDocument, encoded
 from ..keys import DocumentKey
@@ -22,7 +25,7 @@ from ..keys import DocumentKey
 LIMITS = DocumentLimits(keys.DOCUMENT_BYTES, 60_000, 32)
 
 #: What a live document is for policy. A staged deletion is nothing.
-LiveValue = t.Union[model.PolicyTier, model.Policy, model.PolicyNetworkSet, None]
+LiveValue = t.Optional[Value]
 
 
 def encode(document: t.Mapping[str, t.Any]) -> bytes:
@@ -70,3 +73,18 @@ def value_of(resource: resources.Resource) -> LiveValue:
     except resources.ResourceError as error:
         raise RefusedDocument(f"it is not valid: {error}") from None
     raise RefusedDocument(f"a {resource.KIND} cannot be live. Write it into the inventory: calicoctl -i INVENTORY.")
+
+
+def pack(value: LiveValue) -> str:
+    """Return what a live document is for policy as one line of text, for the disk."""
+    return packed_json.pack(None if value is None else to_plain(value))
+
+
+def unpack(key: DocumentKey, line: str, known: SharedValues) -> LiveValue:
+    """Return the value of a document from the result of `pack`, with the equal parts in `known`. Raise ValueError."""
+    data = packed_json.unpack_shared(line)
+    if data is None:
+        return None
+    kind = model.PolicyTier if key.kind == "Tier" else model.Policy
+    found: Value = reader(model.PolicyNetworkSet if key.kind.endswith("Set") else kind)(data, known)
+    return found

@@ -197,6 +197,8 @@ def _settings(settings: PolicySettings) -> t.Iterator[str]:
         yield "workloads may send IP-in-IP"
     if settings.cut_denied_flows:
         yield "connections that a new policy denies are cut"
+    if settings.live:
+        yield "live policy of the datastore is in force, too"
     yield f"mark mask {settings.mark_mask:#x}"
 
 

@@ -9,11 +9,10 @@ import json
 from typing import Any
 
 import pytest
-
-from plugins.module_utils.datastore.documents import RefusedDocument
-from plugins.module_utils.datastore.keys import DocumentKey
-from plugins.module_utils.datastore.live import live_documents
-from plugins.module_utils.policy import model
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.documents import RefusedDocument
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import DocumentKey
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live import live_documents
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import model
 
 POLICY = DocumentKey("GlobalNetworkPolicy", "", "web")
 API = "projectcalico.org/v3"

@@ -1,0 +1,482 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whole agents with live policy: what operators write into the datastore is in force on nodes, and named if it is not.
+
+The datastore and the kernel are in memory, and the clock jumps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+import pathlib
+import random
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.datastore import live_policy_feed
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import documents, keys
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import EtcdClient
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import Delete, Operation, Put
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import DocumentKey
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live import (
+    live_documents,
+    policy_heartbeat,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live.policy_heartbeat import (
+    PolicyHeartbeat,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.settings import DatastoreSettings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.desired import of_machine
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import live_policy as stored_live_policy
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
+    Policy,
+    PolicyRule,
+    PolicyTier,
+    policy_set,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state import live_policy
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.live_policy import Unresolved
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import with_policy
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
+    Block,
+    NodeIpam,
+    NodeState,
+    Route,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
+    PolicySettings,
+    PolicyState,
+    allow_all,
+)
+
+from tests.fakes.etcd import FakeEtcd
+from tests.unit.agent.node_under_test import STATE, Node
+from tests.unit.agent.virtual_time import run
+
+INVENTORY = policy_set(
+    [PolicyTier("security", 10.0)],
+    [Policy("own", selector="app == 'db'", ingress=(PolicyRule("Allow"),))],
+    [allow_all()],
+)
+KEYS = {
+    "web": DocumentKey("GlobalNetworkPolicy", "", "web"),
+    "own": DocumentKey("GlobalNetworkPolicy", "", "own"),
+    "blue": DocumentKey("NetworkPolicy", "default", "web"),
+    "tier": DocumentKey("Tier", "", "early"),
+    "nets": DocumentKey("GlobalNetworkSet", "", "bad"),
+}
+
+
+def state(live: bool = True) -> NodeState:
+    block = "10.244.1.0/29"
+    return dataclasses.replace(
+        STATE,
+        plan="first",
+        ipam=NodeIpam(1, (Block(block, "default-pool"),)),
+        routes=(Route(block, "blackhole"),),
+        bird=None,
+        policy=PolicyState(INVENTORY, settings=PolicySettings(live=live)),
+    )
+
+
+def document(key: DocumentKey, spec: dict[str, t.Any], **metadata: t.Any) -> bytes:
+    name = {"name": key.name, **({"namespace": key.namespace} if key.namespace else {}), **metadata}
+    body = {"apiVersion": "projectcalico.org/v3", "kind": key.kind, "metadata": name, "spec": spec}
+    return live_documents.encode(body)
+
+
+def deny(key: DocumentKey, port: int, tier: str = "default") -> bytes:
+    rule = {"action": "Deny", "protocol": "TCP", "destination": {"ports": [port]}}
+    return document(key, {"tier": tier, "selector": "all()", "ingress": [rule], "types": ["Ingress"]})
+
+
+@pytest.fixture
+def etcd(monkeypatch: pytest.MonkeyPatch) -> FakeEtcd:
+    found = FakeEtcd()
+    monkeypatch.setattr(DatastoreSettings, "client", lambda given: EtcdClient(found.members))
+    found.put(keys.blocks_key("node1"), documents.encode_blocks(["10.244.1.0/29"]))
+    return found
+
+
+def node(folder: pathlib.Path, live: bool = True) -> Node:
+    found = Node(folder / "node1", state(live), cleanup_grace=0.0)
+    found.machine.datastore = str(folder / "node1" / "datastore.json")
+    pathlib.Path(found.machine.datastore).parent.mkdir(parents=True, exist_ok=True)
+    pathlib.Path(found.machine.datastore).write_text(json.dumps({"endpoints": ["https://192.0.2.1:2379"]}))
+    return found
+
+
+@contextlib.asynccontextmanager
+async def running(one: Node) -> t.AsyncIterator[None]:
+    await one.start()
+    await one.add("db", labels={"app": "db"})
+    await asyncio.sleep(6)  # listings begin after a random pause
+    try:
+        yield
+    finally:
+        await one.kill()
+
+
+async def write(etcd: FakeEtcd, *operations: Operation) -> int:
+    """Do operations as one transaction; return its revision."""
+    client = EtcdClient(etcd.members)
+    assert await client.write(operations)
+    await client.close()
+    return etcd.revision
+
+
+def put(name: str, value: bytes) -> Put:
+    return Put(keys.document_key(KEYS[name]), value)
+
+
+def delete(name: str) -> Delete:
+    return Delete(keys.document_key(KEYS[name]))
+
+
+def said(etcd: FakeEtcd) -> PolicyHeartbeat:
+    """Return what the node says of its live policy in the datastore."""
+    event = etcd.data()[keys.policy_heartbeat_key("node1").encode()]
+    return policy_heartbeat.decode("node1", event.value or b"")
+
+
+def ports(one: Node) -> set[int]:
+    """Return the ports that policy denies in the kernel."""
+    saved = one.kernel.run(["iptables-save", "-t", "filter"]).output
+    words = [line.split() for line in saved.splitlines() if "--dport" in line or "--dports" in line]
+    chains = [line for line in words if line[1].startswith("cali-p")]
+    return {int(line[line.index(word) + 1]) for line in chains for word in ("--dport", "--dports") if word in line}
+
+
+async def until(condition: t.Callable[[], bool], seconds: float = 1.0) -> None:
+    end = asyncio.get_running_loop().time() + seconds
+    while not condition():
+        await asyncio.sleep(0.005)
+        assert asyncio.get_running_loop().time() < end
+
+
+def status(one: Node) -> dict[str, t.Any]:
+    found: dict[str, t.Any] = one.agent.datastore.to_dict()["live_policy"]
+    return found
+
+
+def problems(one: Node) -> str:
+    return " ".join(one.agent.status.problems)
+
+
+def test_a_document_is_in_force_within_a_second_and_the_node_says_so(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
+    async def scenario() -> None:
+        one = node(tmp_path)
+        async with running(one):
+            revision = await write(etcd, put("web", deny(KEYS["web"], 8080)))
+            await until(lambda: said(etcd).revision >= revision)
+            assert ports(one) == {8080}
+            assert status(one)["documents"] == 1 and status(one)["revision"] >= revision
+            revision = await write(etcd, put("web", deny(KEYS["web"], 9090)))
+            await until(lambda: said(etcd).revision >= revision)
+            assert ports(one) == {9090}
+            revision = await write(etcd, delete("web"))
+            await until(lambda: said(etcd).revision >= revision)
+            assert ports(one) == set() and one.differences() == [] and problems(one) == ""
+
+    run(scenario())
+
+
+def test_a_workload_that_comes_has_live_policy_before_its_add_ends(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
+    async def scenario() -> None:
+        one = node(tmp_path)
+        async with running(one):
+            revision = await write(etcd, put("web", deny(KEYS["web"], 8080)))
+            await until(lambda: said(etcd).revision >= revision)
+            await one.add("other", labels={"app": "other"})
+            assert ports(one) == {8080} and one.differences() == []
+
+    run(scenario())
+
+
+def test_a_transaction_is_in_force_as_a_whole(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
+    async def scenario() -> None:
+        one = node(tmp_path)
+        async with running(one):
+            seen: set[str] = set()
+            tier = put("tier", document(KEYS["tier"], {"order": 1}))
+            for round_ in range(5):
+                policy = put("web", deny(KEYS["web"], 8000 + round_, "early"))
+                both = (policy, tier) if round_ % 2 else (tier, policy)
+                revision = await write(etcd, *both)
+                await until(lambda at=revision: said(etcd).revision >= at)
+                seen.add(said(etcd).held_back)
+                assert ports(one) == {8000 + round_}
+                revision = await write(
+                    etcd, *((delete("tier"), delete("web")) if round_ % 2 else (delete("web"), delete("tier")))
+                )
+                await until(lambda at=revision: said(etcd).revision >= at)
+                seen.add(said(etcd).held_back)
+            assert seen == {""}
+
+    run(scenario())
+
+
+def test_what_refers_to_nothing_holds_all_back_and_says_why(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
+    async def scenario() -> None:
+        one = node(tmp_path)
+        async with running(one):
+            first = await write(etcd, put("blue", deny(KEYS["blue"], 1000)))
+            await until(lambda: said(etcd).revision >= first)
+            await write(etcd, put("web", deny(KEYS["web"], 8080, "early")), put("blue", deny(KEYS["blue"], 2000)))
+            await until(lambda: said(etcd).held_back != "")
+            reason = "policy web is in tier early, which does not exist"
+            assert said(etcd).held_back == status(one)["held_back"] == reason
+            assert ports(one) == {1000} and said(etcd).revision == first
+            assert f"Live policy stays as it was at revision {first}: {reason}. Create the tier, or" in problems(one)
+            revision = await write(etcd, put("tier", document(KEYS["tier"], {"order": 1})))
+            await until(lambda: said(etcd).revision >= revision)
+            assert ports(one) == {8080, 2000} and said(etcd).held_back == "" and problems(one) == ""
+
+    run(scenario())
+
+
+def test_the_inventory_wins_and_a_policy_stays_though_its_tier_goes(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
+    async def scenario() -> None:
+        one = node(tmp_path)
+        async with running(one):
+            revision = await write(
+                etcd, put("own", deny(KEYS["own"], 22)), put("web", deny(KEYS["web"], 8080, "security"))
+            )
+            await until(lambda: said(etcd).revision >= revision)
+            assert ports(one) == {8080} and status(one)["without_effect"] == ["policy own"]
+            bare = policy_set([], INVENTORY.policies, [allow_all()])
+            without_tier = PolicyState(bare, settings=PolicySettings(live=True))
+            await one.agent.changes.apply(dataclasses.replace(state(), plan="second", policy=without_tier), True)
+            await asyncio.sleep(1)
+            assert ports(one) == {8080} and "policy web is in tier security" in problems(one)
+            await one.agent.changes.apply(state(), True)
+            await asyncio.sleep(1)
+            assert problems(one) == "" and ports(one) == {8080}
+
+    run(scenario())
+
+
+RUBBISH = [
+    b"",
+    b"rubbish",
+    b"\xff\xfe",
+    b'"' + b"x" * (300 << 10),
+    b"[" * 200_000,
+    deny(KEYS["own"], 1),
+    document(KEYS["web"], {"selector": "app =="}),
+    document(KEYS["web"], {"ingress": [{"action": "Allow", "http": {"methods": ["GET"]}}]}),
+    document(KEYS["web"], {}, labels={"a": "\x1b[2J"}),
+]
+
+
+@pytest.mark.parametrize("value", RUBBISH, ids=lambda value: repr(value[:20]))
+def test_what_cannot_be_understood_is_named_and_the_last_good_one_stays(
+    value: bytes, tmp_path: pathlib.Path, etcd: FakeEtcd
+) -> None:
+    async def scenario() -> None:
+        one = node(tmp_path)
+        async with running(one):
+            revision = await write(etcd, put("web", deny(KEYS["web"], 8080)))
+            await until(lambda: said(etcd).revision >= revision)
+            key = keys.document_key(KEYS["web"])
+            etcd.put(key, value)
+            etcd.put(f"{keys.DOCUMENTS}ippools/a", b"{}")
+            revision = await write(etcd, put("blue", deny(KEYS["blue"], 9090)))
+            await until(lambda: said(etcd).revision >= revision, 3)
+            assert ports(one) == {8080, 9090}
+            named = {refused for refused, _why in said(etcd).refused}
+            assert key in named and said(etcd).count_refused == len(named) == 2
+            assert {one["key"] for one in status(one)["refused"]} == named
+            assert "\x1b" not in json.dumps(status(one))
+            await one.kill()
+            await one.start()
+            await asyncio.sleep(6)
+            assert ports(one) == {8080, 9090}
+            revision = await write(etcd, delete("web"))
+            await until(lambda: said(etcd).revision >= revision, 3)
+            assert ports(one) == {9090} and said(etcd).count_refused == 1
+
+    run(scenario())
+
+
+def test_live_policy_is_in_force_without_a_datastore_after_a_restart(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
+    async def scenario() -> None:
+        one = node(tmp_path)
+        async with running(one):
+            revision = await write(etcd, put("web", deny(KEYS["web"], 8080, "security")))
+            await until(lambda: said(etcd).revision >= revision)
+            await asyncio.sleep(3)
+            in_force = one.agent.desired_state.whole()
+            for member in etcd.members.values():
+                member.kill()
+            await one.kill()
+            booted = of_machine(one.machine, state())
+            assert in_force is not None and booted.iptables == in_force.iptables and booted.ipsets == in_force.ipsets
+            await one.start()
+            await asyncio.sleep(30)
+            assert ports(one) == {8080} and one.differences() == []
+
+    run(scenario())
+
+
+def test_a_copy_that_is_older_than_what_was_in_force_is_not_taken(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
+    async def scenario() -> None:
+        one = node(tmp_path)
+        async with running(one):
+            copy = pathlib.Path(one.machine.store) / "datastore.jsonl"
+            await write(etcd, put("web", deny(KEYS["web"], 8080)))
+            await asyncio.sleep(200)
+            older = copy.read_bytes()
+            revision = await write(etcd, put("web", deny(KEYS["web"], 9090)))
+            await until(lambda: said(etcd).revision >= revision)
+            await one.kill()
+            copy.write_bytes(older)
+            for member in etcd.members.values():
+                member.kill()
+            await one.start()
+            await asyncio.sleep(30)
+            assert ports(one) == {9090}
+
+    run(scenario())
+
+
+def test_a_store_that_went_back_is_followed(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
+    async def scenario() -> None:
+        one = node(tmp_path)
+        async with running(one):
+            first = await write(etcd, put("web", deny(KEYS["web"], 8080)))
+            await until(lambda: said(etcd).revision >= first)
+            last = await write(etcd, put("web", deny(KEYS["web"], 9090)))
+            await until(lambda: said(etcd).revision >= last)
+            etcd.restore(first)
+            await asyncio.sleep(60)
+            assert ports(one) == {8080} and one.differences() == []
+
+    run(scenario())
+
+
+def test_without_permission_documents_have_no_effect(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
+    async def scenario() -> None:
+        one = node(tmp_path, live=False)
+        async with running(one):
+            await write(etcd, put("web", deny(KEYS["web"], 8080)))
+            await asyncio.sleep(10)
+            assert ports(one) == set() and problems(one) == "" and "live_policy" not in one.agent.datastore.to_dict()
+            assert keys.policy_heartbeat_key("node1").encode() not in etcd.data()
+            assert not (pathlib.Path(one.machine.store) / stored_live_policy.FILE).exists()
+            await one.agent.changes.apply(dataclasses.replace(state(), plan="second"), True)
+            await until(lambda: ports(one) == {8080})
+            await one.agent.changes.apply(state(live=False), True)
+            assert ports(one) == set()
+
+    run(scenario())
+
+
+def test_a_disk_that_is_full_delays_nothing_and_is_named(
+    tmp_path: pathlib.Path, etcd: FakeEtcd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        one = node(tmp_path)
+        async with running(one):
+
+            def full(folder: str, stored: t.Any) -> None:
+                raise OSError(28, "No space left on device")
+
+            monkeypatch.setattr(live_policy_feed.stored_live_policy, "save", full)
+            revision = await write(etcd, put("web", deny(KEYS["web"], 8080)))
+            await until(lambda: said(etcd).revision >= revision)
+            assert ports(one) == {8080}
+            assert "live-policy.jsonl cannot be written: No space left on device. After a reboot" in problems(one)
+
+    run(scenario())
+
+
+def test_what_a_node_says_is_written_at_most_twice_a_second(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
+    async def scenario() -> None:
+        one = node(tmp_path)
+        async with running(one):
+            key = keys.policy_heartbeat_key("node1").encode()
+            written = []
+            for number in range(100):
+                await write(etcd, put("web", deny(KEYS["web"], 8000 + number)))
+                await asyncio.sleep(0.05)
+                written.append(etcd.data()[key].revision)
+            assert 3 <= len(set(written)) <= 12
+            await until(lambda: ports(one) == {8099})
+
+    run(scenario())
+
+
+def fresh(etcd: FakeEtcd, one: Node) -> NodeState:
+    """Return what a node without a past makes of all documents in the store, those of whole good revisions."""
+    values = []
+    for key, event in sorted(etcd.data().items()):
+        found = keys.parse_document_key(key.decode())
+        if found is not None and event.value is not None:
+            value = live_documents.value_of(live_documents.decode(found, event.value))
+            values.append(value)
+    live = live_policy.resolve(INVENTORY, [value for value in values if value is not None])
+    attached = one.agent.desired_state.for_state(dataclasses.replace(state(), policy=None))
+    merged = live_policy.merged(state().policy or PolicyState(), live)
+    return with_policy(dataclasses.replace(attached, policy=merged))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_changes_end_with_what_a_fresh_compile_of_the_store_gives(
+    seed: int, tmp_path: pathlib.Path, etcd: FakeEtcd
+) -> None:
+    """Writers write and delete, members break connections, the agent is killed; the store always resolves."""
+
+    async def scenario() -> None:
+        chance = random.Random(seed)
+        one = node(tmp_path)
+        async with running(one):
+            for _step in range(60):
+                operations: dict[str, Operation] = {}
+                for name in chance.sample(sorted(KEYS), chance.randint(1, 3)):
+                    key = KEYS[name]
+                    if chance.random() < 0.3:
+                        operations[name] = delete(name)
+                    elif key.kind == "Tier":
+                        operations[name] = put(name, document(key, {"order": chance.randint(1, 50)}))
+                    elif key.kind == "GlobalNetworkSet":
+                        operations[name] = put(name, document(key, {"nets": [f"10.{chance.randint(0, 9)}.0.0/16"]}))
+                    else:
+                        tier = chance.choice(["default", "security", "early"])
+                        operations[name] = put(name, deny(key, chance.randint(1, 9999), tier))
+                before = etcd.data()
+                after = {key: event.value for key, event in before.items()}
+                for one_ in operations.values():
+                    after[one_.key.encode()] = one_.value if isinstance(one_, Put) else None
+                if not _resolves(after):
+                    continue
+                await write(etcd, *operations.values())
+                event = chance.random()
+                if event < 0.1:
+                    etcd.break_connections()
+                elif event < 0.15:
+                    await one.restart()
+                await asyncio.sleep(chance.choice([0.0, 0.01, 0.3, 2.0]))
+            await asyncio.sleep(60)
+            wanted, found = fresh(etcd, one), one.agent.desired_state.whole()
+            assert found is not None and (found.iptables, found.ipsets) == (wanted.iptables, wanted.ipsets)
+            assert one.differences() == [] and said(etcd).held_back == ""
+
+    run(scenario())
+
+
+def _resolves(content: dict[bytes, bytes | None]) -> bool:
+    values = []
+    for key, value in content.items():
+        found = keys.parse_document_key(key.decode())
+        if found is not None and value is not None:
+            values.append(live_documents.value_of(live_documents.decode(found, value)))
+    try:
+        live_policy.resolve(INVENTORY, [value for value in values if value is not None])
+    except Unresolved:
+        return False
+    return True
