@@ -9,6 +9,7 @@ differences.
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import re
@@ -16,6 +17,7 @@ import subprocess
 import sys
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import inventory_playbook
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 #: {page below docs: pattern of its console examples that are run here}. Those of calicoctl.md and scaling.md without an
@@ -83,3 +85,35 @@ def test_the_playbook_fails_when_told_what_to_expect() -> None:
     unexpected = run(f"ansible-playbook playbooks/explain.yml {asked}")
     assert unexpected.returncode == 2
     assert "expected allow: DENY   by the default of tier default, egress of default/web-1" in unexpected.stdout
+
+
+def test_an_inventory_is_the_same_in_the_quicker_order_of_plugins(tmp_path: pathlib.Path) -> None:
+    """Files for each plugin of Ansible's default mean the same hosts, groups and variables."""
+    files = {
+        "a.yml": "calico_nodes: {hosts: {n1: {x: 1}, n2: }}\nall: {vars: {of_all: [1, 2]}}\n",
+        "b.yaml": "plugin: ansible.builtin.constructed\ngroups: {with_x: x is defined}\n",
+        "c": "[calico_nodes]\nn3 x=3\n[calico_rr:children]\nwith_y\n[with_y]\nn4\n",
+        "d.json": '{"calico_nodes": {"hosts": {"n5": {"x": 5}}}}',
+        "e.toml": "[calico_nodes.hosts.n6]\nx = 6\n",
+        "f": '#!/bin/sh\necho \'{"calico_nodes": {"hosts": ["n7"]}, "_meta": {"hostvars": {"n7": {"x": 7}}}}\'\n',
+        "group_vars/with_x.yml": "y: 2\n",
+    }
+    for name, text in files.items():
+        path = tmp_path / "inventory" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (tmp_path / "inventory" / "f").chmod(0o755)
+    found = []
+    for order in ({}, {inventory_playbook._PLUGINS: inventory_playbook._QUICKER}):
+        done = subprocess.run(
+            ["ansible-inventory", "-i", str(tmp_path / "inventory"), "-i", "n8,", "--list"],
+            env={**ENVIRONMENT, **order},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=100,
+            check=True,
+        )
+        found.append(json.loads(done.stdout))
+    assert found[0] == found[1]
+    assert set(found[0]["calico_nodes"]["hosts"]) == {"n1", "n2", "n3", "n5", "n6", "n7"}
+    assert found[0]["_meta"]["hostvars"]["n1"]["y"] == 2

@@ -78,6 +78,40 @@ def test_an_encrypted_inventory_without_its_password(node: Node, program: pathli
         assert said.endswith("\n--vault-password-file pw\n")
 
 
+def test_files_of_yaml_are_parsed_once(
+    node: Node, program: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plugin `yaml` is asked before `auto`, unless the user has chosen the plugins of inventories."""
+    home, here = tmp_path / "home", tmp_path / "here"
+    home.mkdir()
+    here.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("ANSIBLE_CONFIG", raising=False)
+    program.write_text('#!/bin/sh\necho "${ANSIBLE_INVENTORY_ENABLED-as configured}"; exit 4\n')
+
+    def order() -> str:
+        return explain(node)[2].splitlines()[-1]
+
+    quicker, configured = "host_list,script,yaml,auto,ini,toml", "as configured"
+    assert order() == quicker
+    chosen = "[inventory]\nenable_plugins = ini\n"
+    for path in (here / "ansible.cfg", home / ".ansible.cfg"):
+        path.write_text("[defaults]\nforks = 50\n")
+        assert order() == quicker
+        path.write_text(chosen)
+        assert order() == configured
+        path.unlink()
+    (tmp_path / "ansible.cfg").write_text(chosen)
+    for named in (tmp_path / "ansible.cfg", tmp_path):
+        monkeypatch.setenv("ANSIBLE_CONFIG", str(named))
+        assert order() == configured
+    monkeypatch.setenv("ANSIBLE_CONFIG", str(tmp_path / "gone"))
+    assert order() == quicker
+    monkeypatch.setenv("ANSIBLE_INVENTORY_ENABLED", "toml")
+    assert order() == "toml"
+
+
 def test_validate_reports_the_findings_of_an_inventory(node: Node, program: pathlib.Path) -> None:
     place = str(node.folder / "hosts")
     found = '{"lines": ["SEVERITY", "1 error"], "answer": {"good": false, "errors": 1}}'
