@@ -163,8 +163,14 @@ class FakeEtcd:
     def transaction(self, member: FakeMember, body: Json) -> Json:
         data = self.data()
         for one in body.get("compare", ()):
-            event = data.get(base64.b64decode(one["key"]))
-            if (event.revision if event else 0) != int(one["mod_revision"]):
+            start, wanted = base64.b64decode(one["key"]), int(one["mod_revision"])
+            if "range_end" in one:
+                end = base64.b64decode(one["range_end"])
+                if any(start <= key < end and event.revision >= wanted for key, event in data.items()):
+                    return {"header": self.header(member)}
+                continue
+            event = data.get(start)
+            if (event.revision if event else 0) != wanted:
                 return {"header": self.header(member)}
         if all("request_range" in one for one in body["success"]):
             answers = [self.range(member, one["request_range"]) for one in body["success"]]
@@ -193,7 +199,7 @@ def _touched(path: str, body: Json) -> t.Iterator[tuple[bytes, bytes, bool]]:
             key, end = base64.b64decode(request["key"]), base64.b64decode(request.get("range_end", ""))
             yield key, end, kind != "request_range"
     for one in body.get("compare", ()) if path == "/v3/kv/txn" else ():
-        yield base64.b64decode(one["key"]), b"", False
+        yield base64.b64decode(one["key"]), base64.b64decode(one.get("range_end", "")), False
 
 
 def _key_value(event: Event, without_value: bool = False) -> Json:
@@ -292,7 +298,7 @@ class FakeMember:
         if path == "/v3/kv/txn":
             if not self.etcd.has_leader:
                 raise Refusal(503, 14, "etcdserver: no leader")
-            if len(body["success"]) > self.etcd.most_operations:
+            if max(len(body["success"]), len(body.get("compare", ()))) > self.etcd.most_operations:
                 raise Refusal(400, 3, "etcdserver: too many operations in txn request")
             self.etcd.gate(body["success"])
             return self.etcd.transaction(self, body)

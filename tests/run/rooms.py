@@ -33,7 +33,7 @@ ROOMS = {
     "state": ("tests/unit/state", "tests/unit/fleet/node_answers/test_node_answers.py", VALUES),
     "fleet": ("tests/unit/fleet", BAD_INVENTORIES, "tests/unit/plugin_utils/sources/test_fleet_source.py", VALUES),
     "report": ("tests/unit/report", "tests/unit/plugin_utils/report/test_page.py", VALUES),
-    "editing": ("tests/unit/editing",),
+    "editing": ("tests/unit/editing", "tests/unit/live"),
     "migration": ("tests/unit/migration", VALUES),
     "files": ("tests/unit/files",),
     "dataplane/drivers": ("tests/unit/dataplane",),

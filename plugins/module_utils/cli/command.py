@@ -16,6 +16,7 @@ from .errors import MISUNDERSTOOD
 
 if t.TYPE_CHECKING:
     from ..node.machine import Machine
+    from .execution import Command
 
 #: Options with a value that users write before the command.
 _BEFORE_A_VALUE = ("-i", "--inventory", "--vault-password-file", "-l", "--log-level", "-c", "--config", "--context")
@@ -28,6 +29,7 @@ def main(
     machine: t.Optional[Machine] = None,
     program: str = "calicoctl",
     controller: bool = False,
+    live: t.Optional[Command] = None,
 ) -> int:
     """Run calicoctl with `arguments` on `machine` (by default this one) and return the exit status.
 
@@ -36,7 +38,7 @@ def main(
     least exit status if it fails. A closed stdout, or an interrupt that the command does not handle, is a failure
     without a message. Errors go to stderr; none is raised. `program` is the name of this program in help and errors.
     `controller` tells that this is the collection's calicoctl: errors then say how to ask an inventory, or where to run
-    the command.
+    the command. `live` runs the commands that change live documents in the datastore, which no node can.
     """
     # Names and messages come from nodes, workloads and files: their control characters are escaped (terminal_text.py).
     out, err = (t.cast(t.TextIO, terminal_text.Stream(stream)) for stream in (sys.stdout, sys.stderr))
@@ -45,7 +47,7 @@ def main(
             from .commands.shell import asked_words
 
             return asked_words.answer(arguments[1:], parser.build(program), machine)
-        return _run(_ordered(arguments), machine, program, controller)
+        return _run(_ordered(arguments), machine, program, controller, live)
 
 
 def _ordered(words: t.Sequence[str]) -> list[str]:
@@ -87,14 +89,21 @@ def _has_its_value(word: str) -> bool:
     return len(word) > 2 and word[:2] in _BEFORE_A_VALUE
 
 
-def _run(words: list[str], machine: t.Optional[Machine], program: str, controller: bool) -> int:
+def _run(
+    words: list[str],
+    machine: t.Optional[Machine],
+    program: str,
+    controller: bool,
+    live: t.Optional[Command],
+) -> int:
     missing = absent.instead(words)
     if missing:
         sys.stderr.write(f"{program}: {missing}\n")
         return MISUNDERSTOOD
     changes = bool(words) and words[0] in absent.VERBS
     own, of_ansible = (words, []) if not changes else _divided(words)
-    if changes and not {"-h", "--help"} & set(own) and not _names_inventory(own):
+    to_live = changes and not _names_inventory(own)
+    if to_live and not {"-h", "--help"} & set(own) and (live is None or not _has_datastore(own, machine)):
         from .commands.refused import refusal
 
         return refusal.refuse(*words)  # not parsed: the options of these verbs are Calico's, unknown to the parser
@@ -103,17 +112,38 @@ def _run(words: list[str], machine: t.Optional[Machine], program: str, controlle
         parsed = parser.build(program, command).parse_args(own)
         if changes:
             parsed.of_ansible = tuple(of_ansible)
+            parsed.run = "live" if to_live else parsed.run
     except SystemExit as done:  # --help, or an error that the parser has printed
         return int(done.code or 0)
     from . import execution  # help and errors need none of what commands import
 
-    return execution.run(parsed, machine, program, controller)
+    return execution.run(parsed, machine, program, controller, live)
 
 
 def _divided(words: list[str]) -> tuple[list[str], list[str]]:
     """Return the words before -- and those behind it, which are for ansible-playbook."""
     place = words.index("--") if "--" in words else len(words)
     return words[:place], words[place + 1 :]
+
+
+def _has_datastore(words: t.Sequence[str], machine: t.Optional[Machine]) -> bool:
+    """Return whether this host is no node and may have a way to the datastore."""
+    from .sources import Sources
+
+    sources = Sources(machine, config=_config_in(words))
+    return not sources.is_node and sources.connection.possible
+
+
+def _config_in(words: t.Sequence[str]) -> str:
+    """Return the file of -c or --config among the words, "" for none."""
+    for word, following in zip(words, [*words[1:], ""]):
+        if word in ("-c", "--config"):
+            return following
+        if word.startswith("--config="):
+            return word.partition("=")[2]
+        if word.startswith("-c") and len(word) > 2:
+            return word[2:]
+    return ""
 
 
 def _names_inventory(words: t.Iterable[str]) -> bool:

@@ -13,21 +13,32 @@ import typing as t
 
 from ..base.release import VERSION
 from .commands.refused import no_node
-from .errors import PROBLEMS, CommandError
+from .errors import PROBLEMS, CommandError, UsageError
 from .sources import Sources
 
 if t.TYPE_CHECKING:
     from ..node.machine import Machine
 
 
-def run(parsed: argparse.Namespace, machine: t.Optional[Machine], program: str, controller: bool) -> int:
+#: A command's function. It returns the exit status.
+Command = t.Callable[[argparse.Namespace, Sources], int]
+
+
+def run(
+    parsed: argparse.Namespace,
+    machine: t.Optional[Machine],
+    program: str,
+    controller: bool,
+    live: t.Optional[Command] = None,
+) -> int:
     """Run a command that `parser.build` parsed and return the exit status; see `command.main`. Errors go to stderr."""
     failure: int = getattr(parsed, "failure", PROBLEMS)
     try:
         with Sources(machine, config=getattr(parsed, "config", "")) as sources:
             if controller:
                 no_node.check(parsed, sources)
-            status: int = _function(parsed.run)(parsed, sources)
+            function = _live(live) if parsed.run == "live" else _function(parsed.run)
+            status: int = function(parsed, sources)
         sys.stdout.flush()
         return status
     except CommandError as error:
@@ -46,11 +57,15 @@ def run(parsed: argparse.Namespace, machine: t.Optional[Machine], program: str, 
         return failure
 
 
-def _function(name: str) -> t.Callable[[argparse.Namespace, Sources], int]:
+def _live(live: t.Optional[Command]) -> Command:
+    if live is None:
+        raise UsageError("this is for the controller, where the collection and an operator's calicoctl.cfg are.")
+    return live
+
+
+def _function(name: str) -> Command:
     module, dummy, function = name.rpartition(".")
-    found: t.Callable[[argparse.Namespace, Sources], int] = getattr(
-        importlib.import_module(f".commands.{module}", __package__), function
-    )
+    found: Command = getattr(importlib.import_module(f".commands.{module}", __package__), function)
     return found
 
 

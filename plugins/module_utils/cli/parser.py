@@ -24,6 +24,8 @@ _OF_CHANGES = {
     "patch": "Change fields of one resource.",
     "label": "Set or remove a label of one resource.",
 }
+#: The function of commands about live policy, which `command.main` is given.
+LIVE = "live"
 _EPILOG = "Exit status: 0 done, 1 problems were found or it failed, 2 the command line was not understood."
 
 
@@ -57,7 +59,7 @@ def build(program: str = "calicoctl", command: t.Optional[str] = None) -> Parser
         dest="command",
         parser_class=t.cast(t.Any, made),
     )
-    for add in (_get, _node, _ipam, _workload, _policy, _agent, _files, _migration, _scale, _shell, _changes):
+    for add in (_get, _node, _ipam, _workload, _policy, _agent, _files, _migration, _scale, _shell, _changes, _live):
         add(commands)
     return parser
 
@@ -396,13 +398,14 @@ def _shell(commands: t.Any) -> None:
 
 
 def _changes(commands: t.Any) -> None:
-    """Add Calico's verbs that change resources. Without an inventory, `command.main` refuses them unparsed."""
+    """Add Calico's verbs that change resources. Without inventory and datastore `command.main` refuses them."""
     for verb in VERBS:
         parser = _command(
-            commands, verb, "inventory_change.run", f"{verb} resources of an inventory (-i), on the controller",
+            commands, verb, "inventory_change.run", f"{verb} resources of an inventory (-i), or live policy",
             f"{_OF_CHANGES[verb]}\n"
             "On the controller, with -i: the inventory's files of resources change. The whole inventory is checked\n"
-            "first, and all is written or nothing. Without -i, it prints which variable to edit instead.",
+            "first, and all is written or nothing. Without -i, with an operator's calicoctl.cfg: live policy in the\n"
+            "datastore changes, and is in force everywhere at once. Without both, it prints which variable to edit.",
             of_node=False,
         )  # fmt: skip
         if verb in ("patch", "label"):
@@ -433,6 +436,8 @@ def _changes(commands: t.Any) -> None:
         _inventory(parser)
         _config(parser)
         parser.add_argument("--dry-run", action="store_true", help="show the change, and write nothing")
+        if verb == "apply":
+            _owner(parser)
         parser.add_argument(
             "--run", dest="run_playbook", action="store_true", help="show what the hosts would get, ask, and run it"
         )
@@ -441,3 +446,43 @@ def _changes(commands: t.Any) -> None:
         )
         parser.add_argument("--yes", action="store_true", help="for --run: do not ask")
         parser.set_defaults(of_ansible=())
+
+
+def _live(commands: t.Any) -> None:
+    """Add the commands about live policy alone. `command.main` is given the function that runs them."""
+    parser = _command(
+        commands, "diff", LIVE, "show what apply would change of live policy",
+        "Show the live documents as they are and as `apply` would make them, as a unified diff. The exit status is 0\n"
+        "if nothing differs, 1 if something does, and 2 if there is no answer.", of_node=False,
+    )  # fmt: skip
+    _files_of_resources(parser)
+    parser.add_argument("-n", "--namespace", metavar="NAMESPACE", help="the namespace of the resources")
+    _owner(parser)
+    _config(parser)
+    parser.set_defaults(failure=MISUNDERSTOOD)
+    parser = _command(
+        commands, "history", LIVE, "show who changed live policy, and what",
+        "Show the changes of live policy, the newest one last: who made it, when, and what. With an ID, show the\n"
+        "documents before and after it.", of_node=False,
+    )  # fmt: skip
+    parser.add_argument("id", metavar="ID", nargs="?", default="", help="the id of a change")
+    parser.add_argument("--last", type=int, default=50, metavar="COUNT", help="so many changes (default: 50)")
+    _config(parser)
+    _output(parser, "text", "json", "yaml")
+    parser = _command(
+        commands, "rollback", LIVE, "undo a change of live policy",
+        "Undo a change of live policy exactly. It is refused if later changes touch the same. It is itself a change\n"
+        "of the history.", of_node=False,
+    )  # fmt: skip
+    parser.add_argument("id", metavar="ID", help="the id of a change")
+    _config(parser)
+    parser.add_argument("--dry-run", action="store_true", help="show the change, and write nothing")
+
+
+def _owner(parser: t.Any) -> None:
+    parser.add_argument(
+        "--owner", default="", metavar="NAME", help="live policy: mark the documents as those of this owner"
+    )
+    parser.add_argument(
+        "--prune", action="store_true", help="live policy: delete what the owner has and the files do not"
+    )

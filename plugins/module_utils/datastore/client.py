@@ -350,7 +350,7 @@ class EtcdClient:
         return last._replace(entries=(newest,) if newest is not None else (), more=False)
 
     async def write(
-        self, operations: t.Sequence[gateway.Operation], conditions: t.Sequence[gateway.Unchanged] = ()
+        self, operations: t.Sequence[gateway.Operation], conditions: t.Sequence[gateway.Condition] = ()
     ) -> bool:
         """Do all `operations`, at most 128 by default, at once if all `conditions` hold; return whether they did."""
         return gateway.succeeded(await self.call("/v3/kv/txn", gateway.transaction_request(operations, conditions)))

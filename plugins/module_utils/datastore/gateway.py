@@ -217,7 +217,15 @@ class Unchanged(t.NamedTuple):
     mod_revision: int
 
 
+class NotChangedSince(t.NamedTuple):
+    """A condition of a transaction: no key that is in the range was written after `revision`."""
+
+    keys: KeyRange
+    revision: int
+
+
 Operation = t.Union[Put, Delete]
+Condition = t.Union[Unchanged, NotChangedSince]
 
 
 # --- requests ---
@@ -276,13 +284,22 @@ def _ranges(asked: t.Iterable[Json]) -> bytes:
     return to_bytes({"success": [{"request_range": one} for one in asked]})
 
 
-def transaction_request(operations: t.Iterable[Operation], conditions: t.Iterable[Unchanged] = ()) -> bytes:
+def transaction_request(operations: t.Iterable[Operation], conditions: t.Iterable[Condition] = ()) -> bytes:
     """Return the request for all `operations` at once, which etcd does if all `conditions` hold."""
-    compare = [
-        {"target": "MOD", "result": "EQUAL", "key": encoded(one.key), "mod_revision": str(one.mod_revision)}
-        for one in conditions
-    ]
+    compare = [_comparison(one) for one in conditions]
     return to_bytes({"compare": compare, "success": [_operation(one) for one in operations]})
+
+
+def _comparison(one: Condition) -> Json:
+    if isinstance(one, Unchanged):
+        return {"target": "MOD", "result": "EQUAL", "key": encoded(one.key), "mod_revision": str(one.mod_revision)}
+    return {
+        "target": "MOD",
+        "result": "LESS",
+        "key": encoded(one.keys.start),
+        "range_end": encoded(one.keys.end),
+        "mod_revision": str(one.revision + 1),
+    }
 
 
 def _operation(one: Operation) -> Json:

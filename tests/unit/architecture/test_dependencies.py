@@ -62,8 +62,14 @@ ALLOWED: dict[str, set[str]] = {
     },
     # Text and values for people, on the controller. It does no I/O, as the parts of other rooms that it uses.
     "report": {"cli", "datastore.heartbeats", "fleet", "ipam", "state", "base"},
-    # Edits of documents and of their texts, on the controller. Of cli it takes the writer of YAML, which does no I/O.
-    "editing": {"cli.render.yaml_text", "policy", "resources", "base"},
+    # Edits of documents and of their texts, on the controller. Of cli it takes the writer of YAML, which does no I/O,
+    # and of the datastore the keys, documents and messages of live documents.
+    "editing": {
+        "cli.render.yaml_text", "datastore.documents", "datastore.gateway", "datastore.keys", "datastore.live",
+        "policy", "resources", "base",
+    },
+    # An operator's changes of live documents, on the controller.
+    "live": {"cli", "editing", "datastore", "files", "policy", "resources", "state", "base"},
     # The modules, which the controller sends as an archive or the installed engine runs.
     "modules": {"cli", "node", "bgp", "dataplane", "bird", "datastore", "preflight", "state", "wire", "base"},
 }  # fmt: skip

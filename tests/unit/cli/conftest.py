@@ -11,6 +11,7 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPeer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import command
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.execution import Command
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.machine import Machine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import AttachedWorkload
@@ -97,7 +98,7 @@ class Node:
     """A node; `run` is calicoctl and returns (exit status, stdout, stderr), with the test's folder shown as NODE.
 
     `read` returns what was printed since its last call, with the fields `out` and `err`. With `controller`, calicoctl
-    is the collection's.
+    is the collection's, and `live` what it has for live documents.
     """
 
     def __init__(self, folder: pathlib.Path, read: t.Callable[[], t.Any]) -> None:
@@ -117,6 +118,7 @@ class Node:
             agent_socket=str(folder / "run" / "agent.sock"),
         )
         self.controller = False
+        self.live: t.Optional[Command] = None
         self.agents: list[FakeAgent] = []
         self._closed_at_end: list[t.Any] = []
 
@@ -140,7 +142,7 @@ class Node:
 
     def run(self, *arguments: str) -> tuple[int, str, str]:
         self._read()
-        status = command.main(arguments, self.machine, controller=self.controller)
+        status = command.main(arguments, self.machine, controller=self.controller, live=self.live)
         captured = self._read()
         place = str(self.folder)
         return status, captured.out.replace(place, "NODE"), captured.err.replace(place, "NODE")

@@ -33,7 +33,7 @@ _QUESTION = "Run it? [y/N] "
 def run(arguments: argparse.Namespace, dummy: t.Any) -> int:
     """Plan the change, write it unless it is a dry run, and run a playbook if that is asked; return the exit status."""
     _check(arguments)
-    request = _request(arguments)
+    request = request_of(arguments)
     if request is None:
         sys.stdout.write("No resources specified\n")
         return DONE
@@ -61,6 +61,8 @@ def ask(request: Data, inventories: t.Sequence[str], vault_password: str) -> Dat
 
 def _check(arguments: argparse.Namespace) -> None:
     """Raise UsageError for options that make no sense together."""
+    if getattr(arguments, "owner", "") or getattr(arguments, "prune", False):
+        raise UsageError("--owner and --prune are for live policy in the datastore: leave out -i.")
     if not arguments.run_playbook and (arguments.playbook or arguments.yes or arguments.of_ansible):
         raise UsageError("--playbook, --yes and words behind -- are for --run.")
     if arguments.run_playbook and arguments.dry_run:
@@ -71,8 +73,8 @@ def _check(arguments: argparse.Namespace) -> None:
         )
 
 
-def _request(arguments: argparse.Namespace) -> t.Optional[Data]:
-    """Return what the playbook is asked, None if --skip-empty passes over everything."""
+def request_of(arguments: argparse.Namespace) -> t.Optional[Data]:
+    """Return what a change is asked with (editing/change/), None if --skip-empty passes over everything."""
     found: Data = {
         "verb": arguments.command,
         "namespace": arguments.namespace or "",

@@ -17,7 +17,7 @@ from ..patches import labels
 from ..patches.errors import PatchError
 from ..patches.merge_patches import merge
 from ..patches.patch import patched
-from .resource_key import ResourceKey, asked_version, key_in, key_of, own_content, version_of
+from .resource_key import ResourceKey, asked_revision, asked_version, key_in, key_of, own_content, version_of
 
 Document = dict[str, t.Any]
 
@@ -31,7 +31,8 @@ class PresentResource(t.NamedTuple):
 
     `document` has all defaults. `written` is its document as `file` has it, None and "" for one that no file of
     resources has. `variable` is where a variable has it, as errors show that, "" for one that no variable has. `listed`
-    is its document as the variable has it.
+    is its document as the variable has it. `revision` is its resourceVersion in the datastore, "" for one of the
+    inventory, whose resourceVersion is a digest.
     """
 
     document: t.Mapping[str, t.Any]
@@ -39,6 +40,7 @@ class PresentResource(t.NamedTuple):
     written: t.Optional[t.Mapping[str, t.Any]] = None
     variable: str = ""
     listed: t.Optional[t.Mapping[str, t.Any]] = None
+    revision: str = ""
 
 
 class AskedDocument(t.NamedTuple):
@@ -180,12 +182,12 @@ def _change(
 
 def _check_version(key: ResourceKey, found: PresentResource, content: t.Any) -> None:
     """Raise _Refused if a document, None for none, was made from another version of the resource than that in force."""
-    version = asked_version(content)
+    version = asked_revision(content) if found.revision else asked_version(content)
     if not version:
         return
     before = _parsed(found.document)
-    latest = version_of(found.document if before is None else _canonical(before).to_document())
-    if version not in (latest, version_of(found.document)):
+    latest = found.revision or version_of(found.document if before is None else _canonical(before).to_document())
+    if version not in (latest, found.revision or version_of(found.document)):
         raise _Refused(
             f"update conflict: {key} with error: resource version '{version}' is out of date (latest: {latest}). "
             "Update the resource YAML/JSON in order to make changes"

@@ -93,6 +93,17 @@ def _without(value: t.Any, path: t.Sequence[str]) -> t.Any:
 
 def asked_version(document: t.Any) -> str:
     """Return the resourceVersion that a document was made from, "" if it has none or that of a server's datastore."""
+    found = _asked(document)
+    return found if _VERSION.fullmatch(found) else ""
+
+
+def asked_revision(document: t.Any) -> str:
+    """Return the revision of the datastore that a document was made from, "" if it has none or that of an inventory."""
+    found = _asked(document)
+    return "" if _VERSION.fullmatch(found) else found
+
+
+def _asked(document: t.Any) -> str:
     metadata = document.get("metadata") if isinstance(document, t.Mapping) else None
     found = metadata.get("resourceVersion") if isinstance(metadata, t.Mapping) else None
-    return found if isinstance(found, str) and _VERSION.fullmatch(found) else ""
+    return found if isinstance(found, str) else ""

@@ -13,23 +13,17 @@ import typing as t
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.document_limits import BeyondLimits
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.errors import CommandError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import document_file
-from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.change import change_plan
 from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.change.change_plan import (
-    AskedDocument,
     ChangeRefused,
-    Present,
     ResourcePlan,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.change.change_request import plan_request
 from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.change.changed_texts import (
     CannotWrite,
     changed_texts,
     new_file,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.change.resource_key import (
-    ResourceKey,
-    key_in,
-)
-from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.patches import labels
+from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.change.resource_key import key_in
 from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.patches.labels import LabelRefused
 from ansible_collections.baremetal.host_routing.plugins.module_utils.files import bounded, change_set
 from ansible_collections.baremetal.host_routing.plugins.module_utils.files.change_set import (
@@ -39,7 +33,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.files.chang
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.finding import ERROR
-from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import api as resources
 
 from ...lines import lint_lines
 from ...lines.shown_path import shown_path
@@ -73,7 +66,7 @@ def change(task_vars: t.Mapping[str, t.Any], request: Data, write: bool) -> Reso
             finished = stack.enter_context(change_set.held(journal)) if write else []
             lines = [f"An interrupted change of {shown_path(path)} is finished." for path in finished]
             present = present_resources.read(task_vars, *_named(request))
-            plan = _planned(present.resources, request)
+            plan = plan_request(present.resources, request)
             texts, contents = _texts(plan, present.folder)
             after = {
                 path: "" if text is None and not present.may_remove(path) else text
@@ -116,26 +109,6 @@ def _named(request: Data) -> tuple[set[str], set[str]]:
         return {str(request["kind"])}, set(request["names"])
     keys = {key for one in request["documents"] if (key := key_in(one["content"])) is not None}
     return {key.kind for key in keys}, {key.name for key in keys}
-
-
-def _planned(present: Present, request: Data) -> ResourcePlan:
-    """Return the plan of what is asked. Raise ChangeRefused or LabelRefused."""
-    verb, namespace, skip = request["verb"], request["namespace"], request["skip"]
-    if "documents" in request:
-        asked = [AskedDocument(one["content"], one["place"]) for one in request["documents"]]
-        return change_plan.plan_documents(verb, present, asked, namespace, skip)
-    kind = request["kind"]
-    namespaced = issubclass(resources.KINDS[kind], resources.NamespacedResource)
-    if namespace and not namespaced:
-        raise ChangeRefused(f"{kind} is not namespaced")
-    space = (namespace or resources.DEFAULT_NAMESPACE) if namespaced else ""
-    keys = [ResourceKey(kind, space, name) for name in request["names"]]
-    if verb == "delete":
-        return change_plan.plan_delete(present, keys, skip)
-    if verb == "patch":
-        return change_plan.plan_patch(present, keys[0], request["patch"], request["type"])
-    label = labels.read(request["label"], request["remove"], request["overwrite"])
-    return change_plan.plan_label(present, keys[0], label, f"{request['word']} {keys[0].name}")
 
 
 def _texts(plan: ResourcePlan, folder: str) -> tuple[dict[str, t.Optional[str]], dict[str, t.Optional[bytes]]]:

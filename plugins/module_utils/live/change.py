@@ -1,0 +1,179 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A change of live documents: read, planned, and written in transactions that fail if what was read has changed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import random
+import secrets
+import time
+import typing as t
+
+from ..datastore.client import Unreachable
+from ..datastore.gateway import EtcdError
+from ..datastore.keys import HistoryKey, history_key
+from ..datastore.live.history import HistoryEntry
+from ..editing.change.change_plan import ChangeRefused
+from ..editing.change.resource_key import ResourceKey
+from ..editing.live import batches, live_plan, references, rollback
+from ..editing.live.live_plan import Data, DocumentChange, LivePlan
+from ..editing.live.references import Tiers
+from .store import ListingBeyondLimits, LiveStore
+
+#: How often a change is planned again because somebody else changed the same meanwhile, and the seconds between two.
+_RETRIES, _PAUSE = 8, 0.02
+_NAMED = 20
+FAILURES = (EtcdError, Unreachable, ListingBeyondLimits, ChangeRefused)
+
+#: A function that plans what is left of a change, without the resources that are done.
+_Planner = t.Callable[[t.Collection[ResourceKey]], t.Awaitable[LivePlan]]
+
+
+class Conflict(Exception):
+    """A change that others prevented each time by changing the same."""
+
+    def __init__(self) -> None:
+        super().__init__("others changed the same again and again meanwhile. Try again")
+
+
+class PartialChange(Exception):
+    """A change of several transactions whose last ones failed. The text says what is done."""
+
+
+class LiveChange(t.NamedTuple):
+    """A change that is made, or planned for a dry run.
+
+    `change` is its id in the history and `revision` that of its last transaction; "" and 0 if nothing was written.
+    """
+
+    plan: LivePlan
+    change: str = ""
+    revision: int = 0
+
+
+class Writer:
+    """The writer of changes. `announce` gets a sentence before several transactions begin; `dry_run` writes nothing."""
+
+    def __init__(self, store: LiveStore, announce: t.Callable[[str], None], dry_run: bool = False) -> None:
+        self._store, self._announce, self._dry_run = store, announce, dry_run
+
+    async def change(self, request: Data) -> LiveChange:
+        """Make the change that a request asks for. Raise one of FAILURES, Conflict or PartialChange."""
+        owner = request.get("owner", "") if request.get("prune") else ""
+
+        async def plan(done: t.Collection[ResourceKey]) -> LivePlan:
+            rest = live_plan.without(request, done) if done else request
+            view = await self._store.view(live_plan.wanted_keys(rest), owner)
+            if done:  # what is pruned is that which none of the files has
+                named = set(live_plan.wanted_keys(request))
+                view = view._replace(owned=[key for key in view.owned if key not in named])
+            return live_plan.planned(rest, view)
+
+        return await self._written(plan, request["verb"])
+
+    async def undo(self, change: str) -> LiveChange:
+        """Undo a change of the history exactly. Raise one of FAILURES, Conflict or PartialChange."""
+        parts = await self._parts(change)
+
+        async def plan(done: t.Collection[ResourceKey]) -> LivePlan:
+            documents = await self._store.documents(rollback.keys_of(parts))
+            left = [part._replace(entry=_without(part.entry, done)) for part in parts]
+            return rollback.plan(change, left, documents)
+
+        return await self._written(plan, "rollback", change)
+
+    async def _parts(self, change: str) -> list[rollback.DoneChange]:
+        """Return the transactions of a change, the last one first. Raise ChangeRefused if it is not in the history."""
+        known = await self._store.history()
+        first = next((place for place, (key, dummy) in enumerate(known) if key.change == change), None)
+        if first is None:
+            raise ChangeRefused(f"the history has no change {change}. `calicoctl history` lists all")
+        user = known[first][0].user
+        later = [key for key, dummy in known[first:] if key.user == user]
+        found, refused = await self._store.changes(later)
+        own = HistoryKey(user, change)
+        if own not in found:
+            raise ChangeRefused(f"the change {change} of the history cannot be read: {refused.get(own, 'it is gone')}")
+        return [
+            found[key] for key in reversed(later) if key in found and change in (key.change, found[key].entry.change)
+        ]
+
+    async def _written(self, plan_rest: _Planner, verb: str, undone: str = "") -> LiveChange:
+        plan = first = await plan_rest(())
+        done: list[DocumentChange] = []
+        change, revision, tries = "", 0, 0
+        try:
+            while True:
+                tiers = await self._store.tiers(plan.changes)
+                references.check(plan.changes, tiers)
+                parts = batches.divided(plan.changes)
+                if len(parts) > 1 and not done:
+                    self._announce(
+                        f"this change of {len(plan.changes)} documents is large: it is {len(parts)} transactions. Each "
+                        "is whole, all of them together are not."
+                    )
+                if self._dry_run:
+                    return LiveChange(plan)
+                for part in parts:
+                    found = await self._commit(part, tiers, verb, change, undone)
+                    if found is None:
+                        break
+                    own, revision = found
+                    change = change or own
+                    done += part
+                    tiers = _with_new_tiers(tiers, part, revision)
+                else:
+                    if done:
+                        with contextlib.suppress(EtcdError, Unreachable, ListingBeyondLimits):
+                            await self._store.prune()
+                    return LiveChange(first._replace(changes=tuple(done)), change, revision)
+                tries += 1
+                if tries > _RETRIES:
+                    raise Conflict
+                await asyncio.sleep(random.uniform(0, _PAUSE * tries))
+                plan = await plan_rest([one.key for one in done])
+                first = first if done else plan
+        except (*FAILURES, Conflict) as error:
+            if done:
+                raise PartialChange(_partial(first, done, change, error)) from error
+            raise
+
+    async def _commit(
+        self, part: t.Sequence[DocumentChange], tiers: Tiers, verb: str, change: str, undone: str
+    ) -> t.Optional[tuple[str, int]]:
+        """Write one transaction. Return the id of its entry in the history and its revision, None for a conflict."""
+        now = time.time()
+        own = new_id(now)
+        entry = HistoryEntry(self._store.user, round(now, 3), verb, change or own, {}, {}, undone)
+        key = history_key(self._store.user, own)
+        operations, conditions = batches.transaction(part, tiers, key, batches.entry_of(part, entry))
+        revision = await self._store.commit(operations, conditions, own)
+        return None if revision is None else (own, revision)
+
+
+def new_id(now: float) -> str:
+    """Return an id for a change: the time in UTC, by which ids are sorted, and 24 random bits."""
+    moment = datetime.datetime.fromtimestamp(now, datetime.timezone.utc)
+    return f"{moment:%Y%m%dT%H%M%S}.{moment.microsecond // 1000:03d}-{secrets.token_hex(3)}"
+
+
+def _without(entry: HistoryEntry, done: t.Collection[ResourceKey]) -> HistoryEntry:
+    after = {key: content for key, content in entry.after.items() if ResourceKey(*key) not in done}
+    return entry._replace(after=after)
+
+
+def _with_new_tiers(tiers: Tiers, part: t.Sequence[DocumentChange], revision: int) -> Tiers:
+    return tiers._replace(live={**tiers.live, **dict.fromkeys(references.made(part), revision)})
+
+
+def _partial(plan: LivePlan, done: t.Sequence[DocumentChange], change: str, error: Exception) -> str:
+    names = ", ".join(str(one.key) for one in done[:_NAMED])
+    more = f" and {len(done) - _NAMED} more" if len(done) > _NAMED else ""
+    return (
+        f"Partial success: {len(done)} of {len(plan.changes)} resources are changed: {names}{more}. The others are "
+        f"not: {error}. Undo what is done: calicoctl rollback {change}"
+    )

@@ -1,0 +1,128 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`calicoctl create|apply|replace|delete|patch|label|diff|history|rollback` of live documents, in the datastore."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import typing as t
+
+from ..base import terminal_text
+from ..cli.commands import inventory_change
+from ..cli.errors import DONE, PROBLEMS, CommandError, UsageError
+from ..cli.render import structured, tables
+from ..cli.sources import Sources
+from ..datastore.live.history import is_change_id
+from ..editing.live import differences
+from ..editing.live.live_plan import Data
+from . import history_view
+from .change import LiveChange, Writer
+from .connection import with_store
+from .store import LiveStore
+
+
+def run(arguments: argparse.Namespace, sources: Sources) -> int:
+    """Run one of the commands, and return its exit status."""
+    if sources.is_node:
+        raise CommandError("live policy is not written from a node. Run this on the controller.")
+    if arguments.command == "history":
+        return _history(arguments, sources)
+    if arguments.command == "rollback":
+        return _rollback(arguments, sources)
+    return _diff(arguments, sources) if arguments.command == "diff" else _change(arguments, sources)
+
+
+def _change(arguments: argparse.Namespace, sources: Sources) -> int:
+    if arguments.run_playbook or arguments.playbook or arguments.yes or arguments.of_ansible:
+        raise UsageError("--run, --playbook, --yes and words behind -- are for -i INVENTORY.")
+    request = _request(arguments)
+    if request is None:
+        sys.stdout.write("No resources specified\n")
+        return DONE
+
+    async def work(store: LiveStore) -> LiveChange:
+        return await Writer(store, _announce, arguments.dry_run).change(request)
+
+    _tell(with_store(sources.connection, work), sources, arguments.dry_run)
+    return DONE
+
+
+def _request(arguments: argparse.Namespace) -> t.Optional[Data]:
+    found = inventory_change.request_of(arguments)
+    owner = getattr(arguments, "owner", "")
+    if getattr(arguments, "prune", False) and not owner:
+        raise UsageError("--prune deletes the documents of one owner: name it by --owner NAME.")
+    return None if found is None else {**found, "owner": owner, "prune": getattr(arguments, "prune", False)}
+
+
+def _rollback(arguments: argparse.Namespace, sources: Sources) -> int:
+    _check_id(arguments.id)
+
+    async def work(store: LiveStore) -> LiveChange:
+        return await Writer(store, _announce, arguments.dry_run).undo(arguments.id)
+
+    _tell(with_store(sources.connection, work), sources, arguments.dry_run)
+    return DONE
+
+
+def _diff(arguments: argparse.Namespace, sources: Sources) -> int:
+    """Print the unified diff of the documents as they are and as `apply` would make them; 1 if they differ."""
+    arguments.command, arguments.dry_run = "apply", True
+    request = _request(arguments)
+    if request is None:
+        return DONE
+
+    async def work(store: LiveStore) -> LiveChange:
+        return await Writer(store, lambda dummy: None, True).change(request)
+
+    plan = with_store(sources.connection, work).plan
+    _warn(plan.warnings, sources)
+    sys.stdout.write(terminal_text.lines(differences.lines_of(plan.changes)))
+    return PROBLEMS if plan.changes else DONE
+
+
+def _history(arguments: argparse.Namespace, sources: Sources) -> int:
+    if arguments.id:
+        _check_id(arguments.id)
+    if arguments.last < 1:
+        raise UsageError("--last is the number of changes to show, at least 1.")
+    rows = with_store(sources.connection, lambda store: history_view.read(store, arguments.last, arguments.id))
+    if arguments.id and not rows:
+        raise CommandError(f"the history has no change {arguments.id}. `calicoctl history` lists all.")
+    if structured.written(arguments.output, [row.to_dict() for row in rows]):
+        return DONE
+    if arguments.id:
+        sys.stdout.write(terminal_text.lines(line for row in rows for line in row.differences()))
+        return DONE
+    cells = [(row.id or "-", row.user or "-", row.time(), row.said(), row.documents_said()) for row in rows]
+    sys.stdout.write(tables.columns(("ID", "USER", "WHEN", "CHANGE", "DOCUMENTS"), cells))
+    return DONE
+
+
+def _check_id(text: str) -> None:
+    if not is_change_id(text):
+        raise UsageError(f"{terminal_text.cut(text)} is not the id of a change. `calicoctl history` lists them.")
+
+
+def _announce(text: str) -> None:
+    sys.stdout.write(terminal_text.lines([text]))
+    sys.stdout.flush()
+
+
+def _warn(warnings: t.Iterable[str], sources: Sources) -> None:
+    for warning in warnings:
+        sources.warn(warning)
+
+
+def _tell(change: LiveChange, sources: Sources, dry_run: bool) -> None:
+    """Print what a change did, in the words of a change of an inventory."""
+    plan = change.plan
+    _warn(plan.warnings, sources)
+    lines = differences.lines_of(plan.changes) if dry_run else []
+    lines.append(f"Nothing was written: this is a dry run of: {plan.said}" if dry_run and plan.changes else plan.said)
+    lines += [f"{key} is unchanged" for key in plan.unchanged]
+    if change.change:
+        lines.append(f"It is change {change.change}, revision {change.revision}.")
+    sys.stdout.write(terminal_text.lines(lines))
