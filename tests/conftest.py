@@ -37,6 +37,8 @@ _link_collection()
 sys.path.insert(0, str(COLLECTIONS))
 # Ansible processes that tests start find the collection through this variable.
 os.environ["ANSIBLE_COLLECTIONS_PATH"] = str(COLLECTIONS)
+# What programs under test keep for later is not this user's.
+os.environ["XDG_CACHE_HOME"] = str(ROOT / ".build" / "cache")
 
 
 #: The number of new objects after which the garbage collector runs. Python's default of 700 slows all tests.

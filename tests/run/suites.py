@@ -56,6 +56,8 @@ SYSTEMD = ("systemd",)
 CHROMIUM = ("chromium", "fonts-dejavu-core")
 #: The programs that show manual pages.
 MANUAL = ("groff", "man-db", "mandoc")
+#: Shells whose completion is tried, besides bash.
+SHELLS = ("zsh", "fish")
 # The daemon that simulated hosts run from the machine's own programs (bench/site/simulated_hosts.py)
 BIRD = ("bird2",)
 
@@ -346,12 +348,12 @@ SUITES: tuple[Suite, ...] = (
     ),
     Suite(
         "docs-site",
-        "the site of the documentation is built, its links are right, and Chromium shows it well",
+        "the site is built, its links are right, Chromium shows it well; shells complete calicoctl",
         (*PYTEST, "tests/docs_site"),
         limit=900,
         covers=("tests/docs_site",),
         lane=EITHER,
-        packages=(*CHROMIUM, *MANUAL),
+        packages=(*CHROMIUM, *MANUAL, *SHELLS),
     ),
     Suite(
         "lab-itself",

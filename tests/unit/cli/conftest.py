@@ -153,7 +153,10 @@ class Node:
 
 
 @pytest.fixture
-def node(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> t.Iterator[Node]:
+def node(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> t.Iterator[Node]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     made = Node(tmp_path, capsys.readouterr)
     yield made
     made.close()

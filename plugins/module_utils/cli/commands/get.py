@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
     if arguments.inventory:
         from . import inventory_resources
 
-        source = inventory_resources.ask(arguments.inventory, arguments.vault_password_file)
+        source = inventory_resources.of_command(arguments)
     else:
         sources.connection.check()
         source = _of_fleet(arguments, wanted, sources)

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import typing as t
 
 from .. import inventory_playbook
+from ..fleet import inventory_names
 from ..render.kind import Document, Kind
 
 Data = dict[str, t.Any]
@@ -27,6 +29,13 @@ class InventoryResources:
 
     def documents(self, kind: Kind) -> list[Document]:
         return self.resources[kind.name]
+
+
+def of_command(arguments: argparse.Namespace) -> InventoryResources:
+    """Return what `ask` does for the options of a command, and note the names for the completion of later commands."""
+    found = ask(arguments.inventory, arguments.vault_password_file)
+    inventory_names.note(arguments.inventory, found.resources)
+    return found
 
 
 def ask(inventories: t.Sequence[str], vault_password: str) -> InventoryResources:

@@ -109,7 +109,7 @@ def _row(grouping: str, cidr: str, blocks: t.Sequence[Data]) -> tuple[str, ...]:
 def _of_inventory(arguments: argparse.Namespace) -> int:
     """Print what the inventory's plan says of blocks and addresses. What agents gave out is not known to it."""
     address = _checked(arguments.ip) if arguments.ip else ""
-    found = inventory_resources.ask(arguments.inventory, arguments.vault_password_file).ipam
+    found = inventory_resources.of_command(arguments).ipam
     if arguments.show_configuration:
         return _show_configuration(arguments, found["configuration"])
     if address:

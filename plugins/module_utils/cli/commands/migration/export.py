@@ -28,7 +28,7 @@ _OWN = ("Profile", "projectcalico-default-allow")
 def run(arguments: argparse.Namespace, dummy: t.Any) -> int:
     if not arguments.inventory:
         raise UsageError("say what to export: -i INVENTORY.")
-    source = inventory_resources.ask(arguments.inventory, arguments.vault_password_file)
+    source = inventory_resources.of_command(arguments)
     known = [kind for kind in kinds.KINDS if kind.name != _NOT_EXPORTED]
     known.sort(key=lambda kind: _ORDER.index(kind.name) if kind.name in _ORDER else len(_ORDER))
     texts = [

@@ -57,23 +57,31 @@ def answer(words: t.Sequence[str], root: Parser, machine: t.Optional[Machine]) -
 
     Nothing is printed if that takes longer than three seconds, or fails.
     """
+    from ...fleet.inventory_names import InventoryNames
     from ...sources import Sources
     from .node_names import NodeNames
+
+    def names_of(inventories: t.Sequence[str]) -> KnownNames:
+        return InventoryNames(inventories) if inventories else NodeNames(sources)
 
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(_SECONDS)
     try:
         with contextlib.suppress(Exception), Sources(machine, warn=lambda dummy: None) as sources:
-            for word in complete(root, words, NodeNames(sources)):
+            for word in complete(root, words, names_of):
                 sys.stdout.write(f"{terminal_text.line(word)}\n")
     finally:
         signal.alarm(0)
     return DONE
 
 
-def complete(root: Parser, words: t.Sequence[str], names: KnownNames) -> list[str]:
-    """Return the words that may stand in place of the last one of `words`; [FILES] for a path."""
+def complete(root: Parser, words: t.Sequence[str], names_of: t.Callable[[t.Sequence[str]], KnownNames]) -> list[str]:
+    """Return the words that may stand in place of the last one of `words`; [FILES] for a path.
+
+    `names_of` returns the names of the inventories on the line, or without any those that are known here.
+    """
     line = _Line(root, words)
+    names = names_of(line.inventories)
     options = line.current.startswith("-")
     if line.option is not None:
         found = _values(line.option, line, names)
@@ -97,10 +105,10 @@ _ANY_PATH: t.Sequence[str] = (FILES,)
 class _Line:
     """A command line as far as it is typed.
 
-    `parser` is that of its command, `path` the words of the command, `given` its arguments, `namespace` the value of
-    -n. `option` is the option whose value the last word is, None if it is none, and `current` what of it is typed.
-    `prefix` is that option and "=" if they are part of the last word. `subcommands` are the commands that may stand
-    there, None where no command may.
+    `parser` is that of its command, `path` the words of the command, `given` its arguments. `namespace` is the value of
+    -n, and `inventories` those of -i. `option` is the option whose value the last word is, None if it is none, and
+    `current` what of it is typed. `prefix` is that option and "=" if they are part of the last word. `subcommands` are
+    the commands that may stand there, None where no command may.
     """
 
     def __init__(self, root: Parser, words: t.Sequence[str]) -> None:
@@ -109,6 +117,7 @@ class _Line:
         self.path: list[str] = []
         self.given: list[str] = []
         self.namespace: t.Optional[str] = None
+        self.inventories: list[str] = []
         self.option: t.Optional[argparse.Action] = None
         self.known = True
         for word in before:
@@ -124,9 +133,16 @@ class _Line:
         if self.option is not None:
             if self.option.dest == "namespace":
                 self.namespace = word
+            elif self.option.dest == "inventory":
+                self.inventories.append(word)
             self.option = None
         elif word.startswith("-") and word != "-":
-            if "=" not in word:
+            name, equals, value = word.partition("=")
+            if name == "--inventory" and equals:
+                self.inventories.append(value)
+            elif word.startswith("-i") and len(word) > 2:
+                self.inventories.append(word[2:])
+            elif not equals:
                 self.option = self._option(word)
         else:
             choices = dict(self.parser.subparsers())

@@ -41,13 +41,19 @@ _ZSH = f"""\
 #compdef calicoctl
 # Completion of calicoctl for zsh. Save it as _calicoctl in a folder of $fpath, or: source <(calicoctl completion zsh)
 _calicoctl() {{
-    local -a lines
+    setopt localoptions extendedglob
+    local -a lines unfinished
     lines=("${{(@f)$("$words[1]" {ASK} "${{(@)words[2,CURRENT]}}" </dev/null 2>/dev/null)}}")
     if [[ $#lines -eq 1 && $lines[1] == {FILES} ]]; then
+        [[ $PREFIX != --*=* ]] || compset -P '*='
         _files
         return
     fi
-    compadd -- "${{(@)lines:#}}"
+    lines=("${{(@M)lines:#[A-Za-z0-9_-][A-Za-z0-9_.:/@=,+%-]#}}")
+    unfinished=("${{(@M)lines:#*=}}")
+    lines=("${{(@)lines:#*=}}")
+    (( ! $#lines )) || compadd -- "$lines[@]"
+    (( ! $#unfinished )) || compadd -S '' -- "$unfinished[@]"
 }}
 if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
     _calicoctl "$@"
@@ -58,15 +64,19 @@ fi
 _FISH = f"""\
 # Completion of calicoctl for fish. Save it as ~/.config/fish/completions/calicoctl.fish
 function __calicoctl_words
-    set -l words (commandline -opc) (commandline -ct)
-    $words[1] {ASK} $words[2..-1] </dev/null 2>/dev/null
+    set -l words (commandline -opc)
+    set -l current (commandline -ct)
+    command -q $words[1]; or return
+    set -l lines ($words[1] {ASK} $words[2..-1] "$current" </dev/null 2>/dev/null)
+    if test (count $lines) -eq 1; and test "$lines[1]" = {FILES}
+        set -l option (string match -r -- '^--[a-z-]+=' "$current")
+        set -l paths (__fish_complete_path (string replace -- "$option" '' "$current"))
+        printf '%s\\n' "$option"$paths
+        return
+    end
+    string match -r -- '^[A-Za-z0-9_-][A-Za-z0-9_.:/@=,+%-]*$' $lines
 end
-function __calicoctl_files
-    set -l lines (__calicoctl_words)
-    test (count $lines) -eq 1; and test "$lines[1]" = {FILES}
-end
-complete -c calicoctl -f -n "not __calicoctl_files" -a "(__calicoctl_words)"
-complete -c calicoctl -F -n __calicoctl_files
+complete -c calicoctl -f -a "(__calicoctl_words)"
 """
 _SCRIPTS = dict(zip(SHELLS, (_BASH, _ZSH, _FISH)))
 

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The names that a completion on a node offers: those of its resources and workloads, and of the fleet's nodes."""
+"""The names that a completion on a node offers: those of its resources and workloads, and of the fleet's nodes.
+
+On the controller, they are those of the nodes and workloads in the datastore, if there is a way to it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import typing as t
 
 from ...errors import CommandError
 from ...render import kinds
-from ...render.kind import name_of, namespace_of
+from ...render.kind import ResourceSource, name_of, namespace_of
 from ...sources import Sources
 from ..get import DEFAULT_NAMESPACE, NodeResources
 
@@ -18,7 +21,12 @@ class NodeNames:
     """The names that `sources` knows. What cannot be read has none: a completion reports no errors."""
 
     def __init__(self, sources: Sources) -> None:
-        self._resources = NodeResources(sources)
+        own = NodeResources(sources)
+        self._resources: ResourceSource = own
+        if not sources.is_node and sources.connection.possible:
+            from ...fleet.fleet_resources import FleetResources
+
+            self._resources = FleetResources(sources, own, says_so=False)
 
     def resources(self, kind: str, namespace: t.Optional[str]) -> t.Iterable[str]:
         try:
@@ -43,6 +51,6 @@ class NodeNames:
 
     def _endpoints(self) -> list[dict[str, t.Any]]:
         try:
-            return self._resources.documents(kinds.find("workloadendpoints"))
+            return list(self._resources.documents(kinds.find("workloadendpoints")))
         except CommandError:
             return []

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import pathlib
 import pty
@@ -20,7 +21,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.command
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.endpoints import Endpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.fleet_list import FleetMember
 
-from tests.unit.cli.conftest import POD, STATE, WEB, Node
+from tests.unit.cli.commands.test_inventory_resources import ANSWER
+from tests.unit.cli.conftest import POD, STATE, WEB, Node, answering
+from tests.unit.cli.fake_fleet import fleet_of, publish_workloads
 from tests.unit.cli.test_command import commands
 
 ROOT = pathlib.Path(__file__).resolve().parents[5]
@@ -179,12 +182,9 @@ def test_bash_neither_runs_nor_inserts_hostile_words(tmp_path: pathlib.Path, lin
 
 
 @pytest.mark.parametrize("shell", completion.SHELLS)
-def test_each_script_is_printed_and_has_no_syntax_error(node: Node, shell: str) -> None:
-    status, out, err = node.run("completion", shell)
-    assert (status, out, err) == (0, completion.script(shell), "")
-    program = shutil.which(shell)
-    if program:
-        subprocess.run([program, "-n"], input=out, text=True, check=True, capture_output=True)
+def test_each_script_is_printed(node: Node, shell: str) -> None:
+    """tests/docs_site/test_completion_shells.py runs those of zsh and fish."""
+    assert node.run("completion", shell) == (0, completion.script(shell), "")
 
 
 def test_an_unknown_shell(node: Node) -> None:
@@ -209,3 +209,87 @@ def test_an_answer_that_takes_too_long_ends(tmp_path: pathlib.Path) -> None:
     start = time.monotonic()
     subprocess.run([shutil.which("python3") or "python3", "-I", "-c", program, str(ROOT / "plugins")], check=False)
     assert time.monotonic() - start < SECONDS
+
+
+# --- on the controller ---
+
+
+@pytest.fixture
+def inventory(node: Node, program: pathlib.Path) -> str:
+    """An inventory whose names are noted, since `get` has read it once."""
+    node.controller = True
+    program.write_text(answering(json.dumps({"lines": [], "answer": ANSWER})))
+    assert node.run("get", "ippools", "-i", str(node.folder / "hosts"))[0] == 0
+    program.write_text("#!/bin/sh\ntouch ran\n")
+    return str(node.folder / "hosts")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("-i {} get ippool ", ["lab"]),
+        ("get ippool/ -i {}", [asked_words.FILES]),
+        ("get -i {} ippool/", ["ippool/lab"]),
+        ("get -i{} nodes ", ["node1"]),
+        ("get --inventory={} nodes ", ["node1"]),
+        ("get -i {} -n prod wep ", ["web"]),
+        ("get -i {} wep ", []),
+        ("get -i {} nodes -n ", ["prod"]),
+        ("patch -i {} ippool ", ["lab"]),
+        ("delete ippool -i {} ", ["lab"]),
+        ("policy explain -i {} --from ", ["node1", "prod/web"]),
+        ("-i /elsewhere get ippool ", []),
+        ("get ippool ", []),
+    ],
+)
+def test_names_of_an_inventory_are_those_of_the_last_command(
+    node: Node, inventory: str, line: str, expected: list[str]
+) -> None:
+    """A Tab does not run Ansible, which would run code of the inventory."""
+    assert words(node, line.format(inventory)) == expected
+    assert not pathlib.Path("ran").exists()
+
+
+def test_names_that_are_noted_are_the_users_own(node: Node, inventory: str) -> None:
+    line = f"-i {inventory} get ippool "
+    (path,) = (node.folder / "cache" / "calicoctl").iterdir()
+    assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    assert "10.245.0.0" not in path.read_text()  # names alone
+    whole = path.read_bytes()
+    path.chmod(0o622)
+    assert words(node, line) == []
+    for hostile in (b"[" * 100_000, b"{}", b'{"IPPool": [["", "x"], 7]}', b'{"IPPool": [["", "a;b"]]}', b"\xff"):
+        path.unlink()
+        path.write_bytes(hostile)
+        path.chmod(0o600)
+        assert words(node, line) == []
+    path.unlink()
+    (node.folder / "elsewhere").write_bytes(whole)
+    path.symlink_to(node.folder / "elsewhere")
+    assert words(node, line) == []
+
+
+def test_hostile_names_of_an_inventory_are_not_offered(node: Node, inventory: str) -> None:
+    (path,) = (node.folder / "cache" / "calicoctl").iterdir()
+    path.write_text(json.dumps({"IPPool": [["", name] for name in (*HOSTILE, "good")]}))
+    assert words(node, f"-i {inventory} get ippool ") == ["good"]
+
+
+@pytest.mark.parametrize("cache", ["", "relative", "/proc/none"])
+def test_a_command_answers_where_names_cannot_be_noted(
+    node: Node, inventory: str, program: pathlib.Path, monkeypatch: pytest.MonkeyPatch, cache: str
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", cache)
+    monkeypatch.setenv("HOME", "")
+    program.write_text(answering(json.dumps({"lines": [], "answer": ANSWER})))
+    assert node.run("get", "ippools", "-o", "name", "-i", inventory) == (0, "ippool/lab\n", "")
+    assert words(node, f"-i {inventory} get ippool ") == []
+
+
+def test_the_datastore_has_names_on_the_controller(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    publish_workloads(fleet_of(node, monkeypatch))
+    node.controller = True
+    assert words(node, "get nodes ") == ["node1", "node2", "node3"]
+    assert words(node, "get wep ") == ["db-2", "gone", "web-2"]
+    assert words(node, "workload list --node ") == ["node1", "node2", "node3"]
+    assert words(node, "get ippools ") == []
