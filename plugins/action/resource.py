@@ -32,6 +32,7 @@ class ActionModule(GuardedAction):
                 "inventory": {"type": "path", "required": True},
                 "definition": {"type": "raw", "required": True},
                 "state": {"type": "str", "choices": list(_VERBS), "default": "present"},
+                "adopt": {"type": "bool", "default": False},
                 "vault_password_file": {"type": "path"},
             }
         )
@@ -41,6 +42,7 @@ class ActionModule(GuardedAction):
                 "namespace": "",
                 "skip": args["state"] == "absent",
                 "dry_run": self._task.check_mode,
+                "adopt": args["adopt"],
                 "documents": _documents(args["definition"]),
             }
             answer = inventory_change.ask(request, [args["inventory"]], args["vault_password_file"] or "")

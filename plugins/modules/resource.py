@@ -42,6 +42,12 @@ options:
     type: str
     choices: [present, absent]
     default: present
+  adopt:
+    description:
+      - Whether a resource that stands in a variable is moved into a file of its own, as C(calicoctl apply --adopt)
+        does. Otherwise it is refused.
+    type: bool
+    default: false
   vault_password_file:
     description:
       - The file with the password of the inventory's encrypted files.

@@ -435,6 +435,10 @@ def _changes(commands: t.Any) -> None:
         parser.add_argument("-n", "--namespace", metavar="NAMESPACE", help="the namespace of the resources")
         _inventory(parser)
         _config(parser)
+        if verb != "create":
+            parser.add_argument(
+                "--adopt", action="store_true", help="move a resource that stands in a variable into a file of its own"
+            )
         parser.add_argument("--dry-run", action="store_true", help="show the change, and write nothing")
         if verb == "apply":
             _owner(parser)

@@ -164,7 +164,7 @@ def _bgp_peer(given: PeerDefinition) -> Document:
     if extensions:
         metadata["annotations"] = {**metadata.get("annotations", {}), **extensions}
     if given.peer.name == UNNAMED:
-        metadata["name"] = re.sub(r"[^a-z0-9]+", "-", given.where.lower()).strip("-")
+        metadata["name"] = name_of_place(given.where)
     if given.members is not None and not given.peer.node:
         chosen = given.peer.nodeSelector
         if len(given.members) == 1 and not chosen:
@@ -174,6 +174,11 @@ def _bgp_peer(given: PeerDefinition) -> Document:
             members = f"{HOSTNAME_LABEL} in {{ {names} }}"
             spec["nodeSelector"] = f"({chosen}) && {members}" if chosen else members
     return {**document, "metadata": metadata, "spec": spec}
+
+
+def name_of_place(label: str) -> str:
+    """Return the name of a BGPPeer without one, whose entry of a list errors call `label`."""
+    return re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")
 
 
 def ipam(fleet: Fleet) -> Data:

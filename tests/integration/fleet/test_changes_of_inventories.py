@@ -24,6 +24,7 @@ calico_nodes:
     node2: {calico_node_address: 10.10.1.12/24}
 """
 _SECTION = re.compile(r"(?<=<!-- changes: ).*?(?=\n## )", re.DOTALL)
+_VARIABLES = re.compile(r"```yaml\n(.*?)```", re.DOTALL)
 _CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
 
 
@@ -63,11 +64,16 @@ def shown(block: str, folder: pathlib.Path) -> str:
 def test_the_page_s_commands_change_the_files_as_shown(tmp_path: pathlib.Path) -> None:
     page = PAGE.read_text("utf-8")
     fleet(tmp_path, page.replace("[../resources]", "[../../resources]"))
-    section = _SECTION.search(page)
-    assert section is not None
-    changed = _CONSOLE.sub(lambda found: f"```console\n{shown(found.group(1), tmp_path)}```", section.group())
-    actual = page.replace(section.group(), changed)
+    actual = page
+    for section in _SECTION.findall(page):
+        variables = _VARIABLES.search(section)
+        if variables:
+            with (tmp_path / "inventories/prod/group_vars/all.yml").open("a") as stream:
+                stream.write(variables.group(1))
+        changed = _CONSOLE.sub(lambda found: f"```console\n{shown(found.group(1), tmp_path)}```", section)
+        actual = actual.replace(section, changed)
     if os.environ.get("DOCUMENTATION") == "write":
         PAGE.write_text(actual, "utf-8")
     assert actual == page
-    assert sorted(path.name for path in (tmp_path / "resources").rglob("*.yml")) == ["node1.yml", "pools.yml"]
+    files = sorted(path.name for path in (tmp_path / "resources").rglob("*.yml"))
+    assert files == ["node1.yml", "pools.yml", "tor-a.yml", "tor-b.yml"]

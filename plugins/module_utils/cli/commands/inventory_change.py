@@ -80,6 +80,7 @@ def request_of(arguments: argparse.Namespace) -> t.Optional[Data]:
         "namespace": arguments.namespace or "",
         "skip": bool(getattr(arguments, "skip", False)),
         "dry_run": arguments.dry_run,
+        "adopt": bool(getattr(arguments, "adopt", False)),
     }
     files = getattr(arguments, "filename", [])
     words = [word for word in (getattr(arguments, "kind", None), *getattr(arguments, "names", ())) if word is not None]

@@ -18,6 +18,7 @@ from ..patches.errors import PatchError
 from ..patches.merge_patches import merge
 from ..patches.patch import patched
 from .resource_key import ResourceKey, asked_revision, asked_version, key_in, key_of, own_content, version_of
+from .variable_texts import VariableEntry
 
 Document = dict[str, t.Any]
 
@@ -31,7 +32,8 @@ class PresentResource(t.NamedTuple):
 
     `document` has all defaults. `written` is its document as `file` has it, None and "" for one that no file of
     resources has. `variable` is where a variable has it, as errors show that, "" for one that no variable has. `listed`
-    is its document as the variable has it. `revision` is its resourceVersion in the datastore, "" for one of the
+    is its document as the variable has it. `entries` are what lists of variables have of it, and `pinned` is why they
+    cannot be moved into a file, "" if they can. `revision` is its resourceVersion in the datastore, "" for one of the
     inventory, whose resourceVersion is a digest.
     """
 
@@ -40,6 +42,8 @@ class PresentResource(t.NamedTuple):
     written: t.Optional[t.Mapping[str, t.Any]] = None
     variable: str = ""
     listed: t.Optional[t.Mapping[str, t.Any]] = None
+    entries: tuple[VariableEntry, ...] = ()
+    pinned: str = ""
     revision: str = ""
 
 
@@ -54,13 +58,20 @@ class PlannedChange(t.NamedTuple):
     """What happens to one resource.
 
     `document` is what is written into `file`, None to delete its document there. `file` is "" for a new document. Both
-    are empty for a resource that is `unchanged`.
+    are empty for a resource that is `unchanged`. `entries` go from lists of variables; without a document then, nothing
+    else of the resource is written.
     """
 
     key: ResourceKey
     document: t.Optional[Document] = None
     file: str = ""
     unchanged: bool = False
+    entries: tuple[VariableEntry, ...] = ()
+
+    @property
+    def is_written(self) -> bool:
+        """Whether a file of resources changes."""
+        return not self.unchanged and (self.document is not None or bool(self.file))
 
 
 class ResourcePlan(t.NamedTuple):
@@ -82,12 +93,18 @@ Present = t.Mapping[ResourceKey, PresentResource]
 
 
 def plan_documents(
-    verb: str, present: Present, asked: t.Sequence[AskedDocument], namespace: str = "", skip: bool = False
+    verb: str,
+    present: Present,
+    asked: t.Sequence[AskedDocument],
+    namespace: str = "",
+    skip: bool = False,
+    adopt: bool = False,
 ) -> ResourcePlan:
     """Return what creating, applying, replacing or deleting the resources of documents changes.
 
     `namespace` is that of documents that name none. `skip` passes over what exists for `create`, and what does not for
-    `delete`. Raise ChangeRefused if a document is invalid or one of the changes is refused.
+    `delete`. `adopt` moves resources out of variables. Raise ChangeRefused if a document is invalid or one of the
+    changes is refused.
     """
     found: dict[ResourceKey, AskedDocument] = {}
     for document in asked:
@@ -96,16 +113,18 @@ def plan_documents(
         if key in found:
             raise ChangeRefused(f"{key} stands in {found[key].place} and in {document.place}. Keep one of the two.")
         found[key] = document
-    return _planned(verb, found, lambda key: _change(verb, key, present.get(key), found[key].content, skip))
+    return _planned(verb, found, lambda key: _change(verb, key, present.get(key), found[key].content, skip, adopt))
 
 
-def plan_delete(present: Present, keys: t.Sequence[ResourceKey], skip: bool = False) -> ResourcePlan:
+def plan_delete(
+    present: Present, keys: t.Sequence[ResourceKey], skip: bool = False, adopt: bool = False
+) -> ResourcePlan:
     """Return what deleting resources by their names changes. Raise ChangeRefused as `plan_documents` does."""
     unique = list(dict.fromkeys(keys))
-    return _planned("delete", unique, lambda key: _change("delete", key, present.get(key), None, skip))
+    return _planned("delete", unique, lambda key: _change("delete", key, present.get(key), None, skip, adopt))
 
 
-def plan_patch(present: Present, key: ResourceKey, patch: t.Any, form: str) -> ResourcePlan:
+def plan_patch(present: Present, key: ResourceKey, patch: t.Any, form: str, adopt: bool = False) -> ResourcePlan:
     """Return what a patch of a resource changes. Raise ChangeRefused if the patch does not fit."""
     try:
         found = _existing(key, present.get(key))
@@ -113,20 +132,22 @@ def plan_patch(present: Present, key: ResourceKey, patch: t.Any, form: str) -> R
         if (document.get("kind"), _name(document)) != (key.kind, _name(found.document)):
             raise _Refused(f"the patch changes the kind or the name of {key}. Create another resource instead")
         _check_version(key, found, document)
-        change = _replaced(key, found, _read(AskedDocument(document, "the patch")), document)
+        change = _replaced(key, found, _read(AskedDocument(document, "the patch")), document, adopt)
     except (_Refused, PatchError, BeyondLimits) as error:
         raise ChangeRefused(f"Failed to patch '{key.kind}' resource: {error}") from error
     return ResourcePlan((change,), f"Successfully patched 1 '{key.kind}' resource")
 
 
-def plan_label(present: Present, key: ResourceKey, change: labels.LabelChange, shown: str) -> ResourcePlan:
+def plan_label(
+    present: Present, key: ResourceKey, change: labels.LabelChange, shown: str, adopt: bool = False
+) -> ResourcePlan:
     """Return what setting or removing a label changes. `shown` names the resource, such as "nodes node1"."""
     found = present.get(key)
     if found is None:
         raise ChangeRefused(f"{shown} not found")
     try:
         document, said = labels.labelled(_base(key, found), change, shown)
-        planned = _replaced(key, found, _read(AskedDocument(document, "the label")), document)
+        planned = _replaced(key, found, _read(AskedDocument(document, "the label")), document, adopt)
     except (_Refused, labels.LabelRefused) as error:
         raise ChangeRefused(str(error)) from error
     return ResourcePlan((planned,), said)
@@ -158,7 +179,7 @@ def _planned(
 
 
 def _change(
-    verb: str, key: ResourceKey, found: t.Optional[PresentResource], content: t.Any, skip: bool
+    verb: str, key: ResourceKey, found: t.Optional[PresentResource], content: t.Any, skip: bool, adopt: bool
 ) -> PlannedChange:
     """Return the change of one resource. Raise _Refused."""
     if verb == "delete":
@@ -166,7 +187,7 @@ def _change(
             return PlannedChange(key, unchanged=True)
         found = _existing(key, found)
         _check_version(key, found, content)
-        return _deleted(key, found)
+        return _deleted(key, found, adopt)
     if found is None and verb != "replace":
         if key.kind == "Node":
             raise _Refused(f"{key} is no host of the inventory. Add it there to calico_nodes or calico_rr")
@@ -177,7 +198,7 @@ def _change(
         raise _Refused(f"resource already exists: {key}")
     found = _existing(key, found)
     _check_version(key, found, content)
-    return _replaced(key, found, resources.parse(content), content)
+    return _replaced(key, found, resources.parse(content), content, adopt)
 
 
 def _check_version(key: ResourceKey, found: PresentResource, content: t.Any) -> None:
@@ -200,20 +221,36 @@ def _existing(key: ResourceKey, found: t.Optional[PresentResource]) -> PresentRe
     return found
 
 
-def _deleted(key: ResourceKey, found: PresentResource) -> PlannedChange:
+def _deleted(key: ResourceKey, found: PresentResource, adopt: bool) -> PlannedChange:
     if found.written is not None:
         return PlannedChange(key, None, found.file)
     if key.kind == "Node":
         raise _Refused(f"{key} is a host of the inventory. playbooks/remove_node.yml says how to remove it")
+    if found.variable and adopt:
+        return PlannedChange(key, entries=_movable(key, found))
     if found.variable:
-        raise _Refused(f"{key} stands in {found.variable}. Delete it there")
+        remedy = ", or add --adopt" if found.entries and not found.pinned else ""
+        raise _Refused(f"{key} stands in {found.variable}. Delete it there{remedy}")
     raise _Refused(f"{key} stands in no file: it is there by default")
 
 
+def _movable(key: ResourceKey, found: PresentResource) -> tuple[VariableEntry, ...]:
+    """Return the entries of variables that have a resource. Raise _Refused if it cannot be moved out of them."""
+    if found.pinned:
+        raise _Refused(f"{key} stands in {found.variable}, and --adopt does not move it: {found.pinned}")
+    return found.entries
+
+
 def _replaced(
-    key: ResourceKey, found: PresentResource, resource: resources.Resource, content: t.Mapping[str, t.Any]
+    key: ResourceKey,
+    found: PresentResource,
+    resource: resources.Resource,
+    content: t.Mapping[str, t.Any],
+    adopt: bool,
 ) -> PlannedChange:
     """Return the change of a resource that is there to the document `content`, which was read as `resource`."""
+    if adopt and found.variable and found.written is None and key.kind not in SETTINGS:
+        return PlannedChange(key, own_content(content), entries=_movable(key, found))
     before = _parsed(found.document)
     forms = filter(None, (before, _parsed(found.written), _parsed(found.listed)))
     if any(resource in (form, _canonical(form)) for form in forms):
@@ -226,7 +263,8 @@ def _replaced(
             return PlannedChange(key, unchanged=True)
         return PlannedChange(key, document, found.file)
     if found.variable and found.written is None:
-        raise _Refused(f"{key} stands in {found.variable}. Change it there")
+        remedy = ", or add --adopt to move it into a file" if found.entries and not found.pinned else ""
+        raise _Refused(f"{key} stands in {found.variable}. Change it there{remedy}")
     return PlannedChange(key, own_content(content), found.file)
 
 

@@ -6,7 +6,8 @@
     {"verb": "apply", "namespace": "", "skip": false, "documents": [{"content": {...}, "place": "web.yml:3"}]}
     {"verb": "delete", "namespace": "", "skip": false, "kind": "Tier", "word": "tiers", "names": ["web"]}
 
-The verb patch has patch and type as well, and the verb label has label, remove and overwrite.
+The verb patch has patch and type as well, and the verb label has label, remove and overwrite. "adopt" is true to move
+resources of an inventory out of variables.
 """
 
 from __future__ import annotations
@@ -33,16 +34,17 @@ Data = dict[str, t.Any]
 def plan_request(present: Present, request: Data) -> ResourcePlan:
     """Return the plan of what is asked. Raise ChangeRefused or LabelRefused."""
     verb, namespace, skip = request["verb"], request["namespace"], request["skip"]
+    adopt = request.get("adopt", False)
     if "documents" in request:
         asked = [AskedDocument(one["content"], one["place"]) for one in request["documents"]]
-        return plan_documents(verb, present, asked, namespace, skip)
+        return plan_documents(verb, present, asked, namespace, skip, adopt)
     keys = named_keys(request)
     if verb == "delete":
-        return plan_delete(present, keys, skip)
+        return plan_delete(present, keys, skip, adopt)
     if verb == "patch":
-        return plan_patch(present, keys[0], request["patch"], request["type"])
+        return plan_patch(present, keys[0], request["patch"], request["type"], adopt)
     label = labels.read(request["label"], request["remove"], request["overwrite"])
-    return plan_label(present, keys[0], label, f"{request['word']} {keys[0].name}")
+    return plan_label(present, keys[0], label, f"{request['word']} {keys[0].name}", adopt)
 
 
 def named_keys(request: Data) -> list[ResourceKey]:

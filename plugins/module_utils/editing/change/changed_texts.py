@@ -35,7 +35,7 @@ def changed_texts(
     """
     found: dict[str, t.Optional[str]] = {}
     for change in changes:
-        if change.unchanged:
+        if not change.is_written:
             continue
         path = change.file or new_file(folder, change.key)
         before = found.get(path, texts[path])

@@ -17,8 +17,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.cha
     key_in,
     key_of,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.change.variable_texts import VariableEntry
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host, origin
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.bgp_peer_inventory import NODE_LIST
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.documents.merging import (
     OWN_RESERVATION,
     Merged,
@@ -59,11 +61,27 @@ _AS_WRITTEN = frozenset(
 _OTHERS = "the inventory's variables"
 
 
+#: The lists whose entries are for all nodes, whichever node has them.
+_OF_FLEET = ("calico_ip_pools", "calico_bgp_peers", "calico_bgp_filters", "calico_policies", _RESERVATIONS)
+#: The kinds that an entry of another list means for the nodes that have it.
+_OF_NODES = ("BGPPeer", "HostEndpoint")
+_BY_HAND = "Write it into a file of calico_resource_files by hand, and remove it there"
+_OF_ALL = (
+    "it is for all nodes that have the list. Write it into a file of calico_resource_files by hand, with a "
+    "nodeSelector or once for each node, and remove it there"
+)
+
+
 class _Listed(t.NamedTuple):
-    """A resource in a list of variables: its place, as errors show it, and its whole document if it can be read."""
+    """A resource in a list of variables: its place, as errors show it, and its whole document if it can be read.
+
+    `entries` are what the list has of it. `pinned` is why they cannot be moved, "" if they can.
+    """
 
     place: str
     document: t.Optional[t.Mapping[str, t.Any]] = None
+    entries: tuple[VariableEntry, ...] = ()
+    pinned: str = ""
 
 
 class PresentNetwork(t.NamedTuple):
@@ -101,8 +119,10 @@ def read(task_vars: t.Mapping[str, t.Any], kinds: t.Container[str], names: t.Con
         if key in written:
             found[key] = PresentResource(document, written[key].file, written[key].content)
         else:
-            other = listed.get(key, _Listed(_otherwise(key)))
-            found[key] = PresentResource(document, variable=other.place, listed=other.document)
+            other = listed.get(key, _Listed(_otherwise(key), pinned=f"no entry has its name. {_BY_HAND}"))
+            found[key] = PresentResource(
+                document, variable=other.place, listed=other.document, entries=other.entries, pinned=other.pinned
+            )
     for key, one in written.items():
         if key not in found and key.kind in resources.KINDS and key.kind in kinds and key.name in names:
             found[key] = PresentResource(_whole(one), one.file, one.content)
@@ -154,22 +174,67 @@ def _otherwise(key: ResourceKey) -> str:
 
 def _listed(hosts: t.Sequence[Host]) -> dict[ResourceKey, _Listed]:
     """Return the resources in lists of variables. Documents of files, which are in them too, are left out."""
-    found: dict[ResourceKey, _Listed] = {}
-    seen: set[tuple[str, int]] = set()
+    owners: dict[tuple[str, int], list[Host]] = {}  # the hosts that have one and the same list in a variable
     for host in hosts:
         for variable, entries in host.variables.items():
-            kind = next((kind for prefix, kind in _LISTS.items() if variable.startswith(prefix)), None)
-            if variable == _RESERVATIONS and entries and f"{variable}[0]" not in host.documents:
-                found.setdefault(_RESERVATION_KEY, _Listed(_place(variable, host)))
-            if kind is None or not isinstance(entries, (list, tuple)) or (variable, id(entries)) in seen:
-                continue
-            seen.add((variable, id(entries)))
-            for index, entry in enumerate(entries):
-                label = f"{variable}[{index}]"
-                key, document = _read(kind, entry)
-                if key is not None and label not in host.documents:
-                    found.setdefault(key, _Listed(_place(label, host), document))
+            is_list = variable == _RESERVATIONS or variable.startswith(tuple(_LISTS))
+            if is_list and isinstance(entries, (list, tuple)):
+                owners.setdefault((variable, id(entries)), []).append(host)
+    found: dict[ResourceKey, _Listed] = {}
+    nodes: dict[ResourceKey, int] = {}
+    for (variable, dummy), having in owners.items():
+        for key, one in _of_list(variable, having[0]):
+            first = found.setdefault(key, one)
+            nodes[key] = nodes.get(key, 0) + len(having)
+            if _places(first) != _places(one):
+                found[key] = first._replace(pinned=f"it also stands in {one.place}. Keep one of the two")
+            elif nodes[key] > 1 and variable not in _OF_FLEET and key.kind in _OF_NODES and not first.pinned:
+                found[key] = first._replace(pinned=_OF_ALL)
     return found
+
+
+def _places(listed: _Listed) -> list[tuple[str, int]]:
+    return [(entry.file, entry.line) for entry in listed.entries]
+
+
+def _of_list(variable: str, host: Host) -> t.Iterator[tuple[ResourceKey, _Listed]]:
+    """Yield the resources in a list of a host's variables."""
+    entries = host.variables[variable]
+    if variable == _RESERVATIONS:
+        own = [index for index in range(len(entries)) if f"{variable}[{index}]" not in host.documents]
+        if own:
+            parts = tuple(_entry(variable, index, host) for index in own)
+            yield _RESERVATION_KEY, _Listed(_place(variable, host), entries=parts, pinned=_pinned(parts))
+        return
+    kind = next(kind for prefix, kind in _LISTS.items() if variable.startswith(prefix))
+    for index, content in enumerate(entries):
+        label = f"{variable}[{index}]"
+        if label in host.documents:
+            continue
+        key, document = _read(kind, content)
+        if key is not None:
+            parts = (_entry(variable, index, host),)
+            yield key, _Listed(_place(label, host), document, parts, _pinned(parts))
+        elif kind == "BGPPeer" and isinstance(content, t.Mapping):
+            name = inventory_resources.name_of_place(f"{label} of {host.name}" if variable == NODE_LIST else label)
+            pinned = "it has no name there, and is called after its place. Write name: into it first"
+            yield ResourceKey(kind, "", name), _Listed(_place(label, host), pinned=pinned)
+
+
+def _entry(variable: str, index: int, host: Host) -> VariableEntry:
+    """Return an entry of a list with the file and line that Ansible knows."""
+    file, dummy, line = origin(f"{variable}[{index}]", [host]).rpartition(":")
+    value = host.variables[variable][index]
+    if line.isdecimal():
+        return VariableEntry(variable, index, value, file, int(line))
+    return VariableEntry(variable, index, value, f"{file}:{line}" if file else line)
+
+
+def _pinned(entries: t.Sequence[VariableEntry]) -> str:
+    """Return why entries cannot be moved: "" if their file is known, and is none that a program stands for."""
+    if all(os.path.isfile(entry.file) for entry in entries):
+        return ""
+    return f"Ansible does not know a file that has it as text. {_BY_HAND}"
 
 
 def _read(kind: str, entry: t.Any) -> tuple[t.Optional[ResourceKey], t.Optional[t.Mapping[str, t.Any]]]:

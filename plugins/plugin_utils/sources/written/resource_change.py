@@ -37,7 +37,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.
 from ...lines import lint_lines
 from ...lines.shown_path import shown_path
 from .. import lint_source
-from . import present_resources
+from . import adoption, present_resources
 
 Data = dict[str, t.Any]
 
@@ -65,16 +65,25 @@ def change(task_vars: t.Mapping[str, t.Any], request: Data, write: bool) -> Reso
         with contextlib.ExitStack() as stack:
             finished = stack.enter_context(change_set.held(journal)) if write else []
             lines = [f"An interrupted change of {shown_path(path)} is finished." for path in finished]
+            if any(_is_of_ansible(path, folder) for path in finished):
+                # The variables at hand are those from before.
+                raise CommandError("\n".join([*lines, "Run this command again."]))
             present = present_resources.read(task_vars, *_named(request))
             plan = plan_request(present.resources, request)
+            moved = adoption.adoption(plan.changes, present.hosts, task_vars)
             texts, contents = _texts(plan, present.folder)
             after = {
                 path: "" if text is None and not present.may_remove(path) else text
                 for path, text in changed_texts(plan.changes, texts, present.folder).items()
             }
-            differences = _differences(texts, after)
+            adoption.check_same_network(
+                plan.changes, present.resources, present.folder, moved, present.hosts, task_vars
+            )
+            differences = _differences({**texts, **moved.before}, {**after, **moved.after})
             lines += differences
-            lines += _checked(task_vars, after, present.hosts) if after else []
+            lines += _checked(task_vars, after, moved.hosts) if after or moved.after else []
+            contents.update(moved.contents)
+            after.update(moved.after)
             if write and after:
                 changes = [
                     FileChange(path, contents[path], None if text is None else text.encode())
@@ -103,6 +112,12 @@ def _inventory_folder(task_vars: t.Mapping[str, t.Any]) -> str:
     return str(folder)
 
 
+def _is_of_ansible(path: str, folder: str) -> bool:
+    """Return whether Ansible reads a file of the inventory's folder: resources lie outside of it, or behind a dot."""
+    inside = os.path.relpath(path, os.path.realpath(folder)).split(os.sep)
+    return not any(part.startswith(".") for part in inside)
+
+
 def _named(request: Data) -> tuple[set[str], set[str]]:
     """Return the kinds and the names of the resources that a request names."""
     if "documents" not in request:
@@ -116,11 +131,11 @@ def _texts(plan: ResourcePlan, folder: str) -> tuple[dict[str, t.Optional[str]],
     texts: dict[str, t.Optional[str]] = {}
     contents: dict[str, t.Optional[bytes]] = {}
     for one in plan.changes:
-        if one.unchanged:
+        if not one.is_written:
             continue
         if not one.file and not folder:
             raise CommandError(
-                f"{one.key} is new, and calico_resource_files names no folder for it. Make a folder beside the "
+                f"{one.key} needs a file, and calico_resource_files names no folder for it. Make a folder beside the "
                 "inventory, and name it in group_vars/all: calico_resource_files: [../resources]"
             )
         path = one.file or new_file(folder, one.key)

@@ -95,6 +95,7 @@ def test_documents_are_sent_with_their_places(controller: Controller) -> None:
         "namespace": "",
         "skip": False,
         "dry_run": False,
+        "adopt": False,
         "documents": [{"content": DOCUMENT, "place": "net.yml:1"}, {"content": DOCUMENT, "place": "net.yml:5"}],
     }
     assert out == (
@@ -110,6 +111,8 @@ def test_documents_are_sent_with_their_places(controller: Controller) -> None:
         ("create -f net.yml --skip-exists", {"verb": "create", "skip": True}),
         ("replace -f . -R -n prod", {"verb": "replace", "namespace": "prod"}),
         ("delete ippool a b -s", {"kind": "IPPool", "word": "ippool", "names": ["a", "b"], "skip": True}),
+        ("delete -f net.yml --adopt", {"verb": "delete", "adopt": True}),
+        ("label nodes n a=b --adopt", {"adopt": True}),
         ("delete -f net.yml", {"verb": "delete", "skip": False}),
         ("label nodes n rack=a --overwrite", {"kind": "Node", "word": "nodes", "names": ["n"], "label": "rack=a",
                                               "overwrite": True, "remove": False}),

@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.change.change_plan import (
     AskedDocument,
     ChangeRefused,
+    PlannedChange,
     PresentResource,
     ResourcePlan,
     difference,
@@ -26,6 +27,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.cha
     version_of,
     with_version,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.change.variable_texts import VariableEntry
 from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.patches import labels
 from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.patches.merge_patches import merge
 from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import api as resources
@@ -49,11 +51,12 @@ SETTINGS = document("BGPConfiguration", "default", {"asNumber": 64512})
 SETTINGS_IN_FORCE = document(
     "BGPConfiguration", "default", {"asNumber": 64512, "listenPort": 179, "nodeToNodeMeshEnabled": True}
 )
+ENTRY = VariableEntry("calico_ip_pools", 0, {"name": "listed", "cidr": "10.245.0.0/16"}, "group_vars/all.yml", 3)
 PRESENT = {
     key_of(resources.parse(found.document)): found
     for found in (
         PresentResource(in_force(POOL), "files/pools.yml", POOL),
-        PresentResource(in_force(LISTED), variable="calico_ip_pools[0] (group_vars/all.yml:3)"),
+        PresentResource(in_force(LISTED), variable="calico_ip_pools[0] (group_vars/all.yml:3)", entries=(ENTRY,)),
         PresentResource(in_force(POLICY), "files/web.yml", POLICY),
         PresentResource(in_force(NODE), variable="the hosts"),
         PresentResource(SETTINGS_IN_FORCE, "files/bgp.yml", SETTINGS),
@@ -117,14 +120,14 @@ def test_what_get_prints_changes_nothing_wherever_it_is_written(found: PresentRe
         ("replace", [NEW], "failed to replace 'IPPool' resource: [resource does not exist: IPPool(new)]"),
         ("delete", [NEW, OTHER], "Failed to delete 'IPPool' resource: resource does not exist: IPPool(new)"),
         ("delete", [LISTED], "Failed to delete 'IPPool' resource: IPPool(listed) stands in "
-         "calico_ip_pools[0] (group_vars/all.yml:3). Delete it there"),
+         "calico_ip_pools[0] (group_vars/all.yml:3). Delete it there, or add --adopt"),
         ("delete", [NODE], "Failed to delete 'Node' resource: Node(node1) is a host of the inventory. "
          "playbooks/remove_node.yml says how to remove it"),
         ("delete", [document("Tier", "default", {})], "Failed to delete 'Tier' resource: Tier(default) stands in no "
          "file: it is there by default"),
         ("apply", [document("IPPool", "listed", {"cidr": "10.245.0.0/16", "disabled": True})],
          "failed to apply 'IPPool' resource: [IPPool(listed) stands in calico_ip_pools[0] (group_vars/all.yml:3). "
-         "Change it there]"),
+         "Change it there, or add --adopt to move it into a file]"),
         ("apply", [document("Node", "node2", {})], "failed to apply 'Node' resource: "
          "[Node(node2) is no host of the inventory. Add it there to calico_nodes or calico_rr]"),
         ("apply", [NEW, POOL, NEW], "IPPool(new) stands in net.yml:1 and in net.yml:3. Keep one of the two."),
@@ -291,7 +294,7 @@ def test_a_patch_changes_the_document_as_it_is_written(
          "Create another resource instead"),
         (KEY, {"$patch": "drop"}, "$patch of the patch is 'drop'. Write replace, delete or merge."),
         (KEY._replace(name="listed"), {"spec": {"disabled": True}}, "IPPool(listed) stands in "
-         "calico_ip_pools[0] (group_vars/all.yml:3). Change it there"),
+         "calico_ip_pools[0] (group_vars/all.yml:3). Change it there, or add --adopt to move it into a file"),
     ],
 )  # fmt: skip
 def test_a_patch_is_refused_in_calico_s_words(key: ResourceKey, patch: t.Any, why: str) -> None:
@@ -336,3 +339,35 @@ TREES = st.dictionaries(
 @given(TREES, TREES)
 def test_the_difference_of_two_documents_makes_one_of_the_other(before: t.Any, after: t.Any) -> None:
     assert merge(copy.deepcopy(before), difference(before, after)) == after
+
+
+def test_a_resource_is_adopted_with_the_entry_that_it_had() -> None:
+    key = ResourceKey("IPPool", "", "listed")
+    asked = [AskedDocument(LISTED, "net.yml:1")]
+    assert plan_documents("apply", PRESENT, asked, adopt=True).changes == (
+        PlannedChange(key, LISTED, entries=(ENTRY,)),
+    )
+    assert plan_delete(PRESENT, [key], adopt=True).changes == (PlannedChange(key, entries=(ENTRY,)),)
+    (change,) = plan_patch(PRESENT, key, {"spec": {"disabled": True}}, "merge", adopt=True).changes
+    assert change.document is not None and change.document["spec"]["disabled"] and change.entries == (ENTRY,)
+    label = labels.read("a=b", False, False)
+    (change,) = plan_label(PRESENT, key, label, "pools listed", adopt=True).changes
+    assert change.document is not None and change.document["metadata"]["labels"] == {"a": "b"}
+
+
+def test_what_stands_in_a_file_or_by_default_is_not_adopted() -> None:
+    for content in (POOL, SETTINGS, document("Tier", "default", {"order": 1_000_000})):
+        (change,) = plan_documents("apply", PRESENT, [AskedDocument(content, "x.yml:1")], adopt=True).changes
+        assert change.unchanged and not change.entries
+
+
+def test_a_resource_that_cannot_be_moved_is_refused_with_the_reason() -> None:
+    pinned = PRESENT[ResourceKey("IPPool", "", "listed")]._replace(pinned="it is a template. Write it by hand")
+    with pytest.raises(ChangeRefused) as raised:
+        plan_documents(
+            "apply", {ResourceKey("IPPool", "", "listed"): pinned}, [AskedDocument(LISTED, "x:1")], adopt=True
+        )
+    assert str(raised.value) == (
+        "failed to apply 'IPPool' resource: [IPPool(listed) stands in calico_ip_pools[0] (group_vars/all.yml:3), and "
+        "--adopt does not move it: it is a template. Write it by hand]"
+    )

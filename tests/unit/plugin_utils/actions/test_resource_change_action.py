@@ -52,7 +52,7 @@ def document(kind: str, name: str, spec: t.Any, **metadata: t.Any) -> dict[str, 
 
 
 def request(verb: str, *documents: t.Any, **more: t.Any) -> dict[str, t.Any]:
-    found = {"verb": verb, "namespace": "", "skip": False, "dry_run": False, **more}
+    found = {"verb": verb, "namespace": "", "skip": False, "dry_run": False, "adopt": False, **more}
     if documents:
         found["documents"] = [{"content": one, "place": f"x.yml:{index}"} for index, one in enumerate(documents, 1)]
     return found
@@ -216,12 +216,12 @@ def test_text_of_a_document_controls_neither_the_terminal_nor_the_file(results: 
         ("traversal", "x.yml:1: Tier ../../x: metadata.name ../../x is not a name of lower case letters"),
         ("one of two", "x.yml:2: Tier bad: spec.order x is a text."),
         ("variable", "failed to apply 'IPPool' resource: [IPPool(listed) stands in calico_ip_pools[0] "
-         "(DIR/prod/hosts.yml:6). Change it there]"),
+         "(DIR/prod/hosts.yml:6). Change it there, or add --adopt to move it into a file]"),
         ("overlap", "nothing was written, because the inventory would not be valid:\n"),
         ("label of a variable", "nothing was written, because the inventory would not be valid:\n"),
         ("invalid", "x.yml:1: IPPool second: spec.cidr x is not"),
-        ("no folder", "NetworkPolicy(prod/web) is new, and calico_resource_files names no folder for it. Make a folder "
-         "beside the inventory, and name it in group_vars/all: calico_resource_files: [../resources]"),
+        ("no folder", "NetworkPolicy(prod/web) needs a file, and calico_resource_files names no folder for it. Make "
+         "a folder beside the inventory, and name it in group_vars/all: calico_resource_files: [../resources]"),
     ],
 )  # fmt: skip
 def test_a_change_is_refused_as_a_whole(results: t.Any, name: str, why: str) -> None:

@@ -104,7 +104,8 @@ def results(
     runs = {}
     for name, contents in asked.items():
         listed = [{"content": content, "place": f"x.yml:{index}"} for index, content in enumerate(contents)]
-        request = {"verb": "apply", "namespace": "", "skip": False, "dry_run": False, "documents": listed}
+        request = {"verb": "apply", "namespace": "", "skip": False, "dry_run": False, "adopt": False}
+        request["documents"] = listed
         (folder / f"{name}.json").write_text(json.dumps(request))
         args = {"output": "none", "request_file": str(folder / f"{name}.json")}
         path = inventories[name.partition(" ")[0]]
