@@ -43,7 +43,7 @@ STARTED = (
     "plugins/module_utils/datastore/settings.py",
     "plugins/module_utils/bgp/filter_verdict.py",
     "plugins/module_utils/node/change/command.py",
-    "plugins/module_utils/node/change/lockout_check.py",
+    "plugins/module_utils/node/change/verdicts/lockout_check.py",
     "plugins/module_utils/cli/command.py",
     "plugins/module_utils/cli/agent_source.py",
     "plugins/module_utils/cli/execution.py",

@@ -76,7 +76,7 @@ class Agent:
         self.cuts = FlowCuts(host, known, self.passes, reports.flows_cut)
 
         # Changes of workloads, here and elsewhere, and of the node as a whole.
-        self.datastore = NodeDatastore(host, known, self.passes.stages.policy_changed)
+        self.datastore = NodeDatastore(host, known, self.passes.stages.policy_changed, self.passes.stages.ask)
         context = WorkloadContext.from_host(host, known, self.addresses, self.cleanup, self.passes.stages)
         self.upkeep = Upkeep(context, host)
         self.transactions = Transactions(

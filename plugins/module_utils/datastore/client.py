@@ -21,7 +21,7 @@ import typing as t
 
 from . import gateway
 from .gateway import AskLater, Json, PermissionDenied, TooManyOperations, Unauthenticated, Unavailable
-from .keys import DOCUMENTS, KeyRange, share_of, under
+from .keys import DOCUMENTS, DOCUMENTS_BYTES, MOST_DOCUMENTS, KeyRange, share_of, under
 from .transport import AnswerTooLarge, Lines, NoAnswer, RefusedStream, Transport, TransportError
 
 #: Seconds for a call. etcd itself gives up after 7 (5 and twice its time of an election).
@@ -64,8 +64,8 @@ class ShareLimits(t.NamedTuple):
     bytes: int
 
 
-#: The most live documents that are read, and the most bytes of all of them.
-DOCUMENT_LIMITS = ShareLimits(10_000, 64 << 20)
+#: How much is read of all live documents.
+DOCUMENT_LIMITS = ShareLimits(MOST_DOCUMENTS, DOCUMENTS_BYTES)
 
 
 class Unreachable(Exception):

@@ -9,7 +9,7 @@ import dataclasses
 import random
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import denied_flows
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change.verdicts import denied_flows
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import ChainSettings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     WORKLOAD_ENDPOINT,

@@ -6,7 +6,8 @@
     mirror ── documents ──► read in a thread ──► resolved ──► the disk ──► desired state ──► kernel ── in force ──► etcd
 
 Documents are read as whole revisions, so that no transaction is half in force. If they cannot be resolved, such as a
-policy whose tier does not exist, the last live policy that could be stays in force as a whole.
+policy whose tier does not exist, or would cut one of the node's own ways, the last live policy stays in force as a
+whole.
 
 A copy on the disk may be older than the live policy that was in force when the agent ended. So nothing older is taken
 until the datastore is followed in sync.
@@ -30,7 +31,7 @@ from ...datastore.mirror import Mirror
 from ...node.store import live_policy as stored_live_policy
 from ...node.store.live_policy import NOTHING_STORED, LivePolicyUnreadable, StoredLivePolicy
 from ...state import live_policy
-from ...state.live_policy import Unresolved
+from ...state.live_policy import LivePolicy, Unresolved
 from ...state.policy_state import PolicyState
 from ..concurrency.driver_thread import Worker
 from ..known.persisted_state import PersistedState
@@ -46,7 +47,8 @@ class LivePolicyFeed:
     """The feed into `persisted.live`. It belongs to the event loop; `thread` reads documents and writes the disk.
 
     `changed` is called after another live policy is to be in force, and `said` after what the node says of it has
-    changed. `synced` returns whether the datastore is followed in sync.
+    changed. `synced` returns whether the datastore is followed in sync, and `cut_by` which of the node's own ways a
+    live policy would cut, "" for none.
     """
 
     def __init__(
@@ -56,12 +58,14 @@ class LivePolicyFeed:
         thread: Worker,
         changed: t.Callable[[], None],
         synced: t.Callable[[], bool],
+        cut_by: t.Callable[[LivePolicy], t.Awaitable[str]],
     ) -> None:
         self._persisted = persisted
         self._mirror = mirror
         self._thread = thread
         self._changed = changed
         self._synced = synced
+        self._cut_by = cut_by
         self._folder = persisted.machine.store
         self._wake = asyncio.Event()
         self._stored = NOTHING_STORED
@@ -138,17 +142,18 @@ class LivePolicyFeed:
         try:
             live = live_policy.resolve(policy.policy_set, values)
         except Unresolved as error:
-            self._hold_back(str(error))
+            self._hold_back(str(error), "Create the tier, or change or delete the policy")
+            return
+        cut = await self._cut_by(live) if live != self._persisted.live else ""
+        if cut:
+            self._hold_back(cut, "Change the policies so that these ways stay open")
             return
         self._hold_back("")
         await self._take(StoredLivePolicy(live, reading.documents, position.cluster, position.revision))
 
-    def _hold_back(self, reason: str) -> None:
+    def _hold_back(self, reason: str, remedy: str = "") -> None:
         self.held_back = reason
-        problem = (
-            f"Live policy stays as it was at revision {self._stored.revision}: {line(reason)}. Create the tier, or "
-            "change or delete the policy."
-        )
+        problem = f"Live policy stays as it was at revision {self._stored.revision}: {line(reason)}. {remedy}."
         self._persisted.note("live policy", problem if reason else None)
         self.said.set()
 

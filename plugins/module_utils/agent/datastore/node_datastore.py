@@ -31,16 +31,18 @@ from .heartbeats import Heartbeats, PolicyHeartbeats
 from .live_datastore import NAMED, LiveDatastore
 from .live_policy_feed import LivePolicyFeed
 from .own_content import OwnContent, OwnDocuments, details_of
+from .own_ways import Ask, OwnWays
 from .publisher import Publisher
 
 
 class NodeDatastore:
     """The datastore of a node, `live`, connected with the node's files and, by `feed`, with its policy.
 
-    `publisher` publishes the node's workloads. `policy_changed` schedules a pass over policy's kinds.
+    `publisher` publishes the node's workloads. `policy_changed` schedules a pass over policy's kinds, and `ask` asks
+    the kernel, in the thread that may use it.
     """
 
-    def __init__(self, host: AgentHost, known: Known, policy_changed: t.Callable[[], None]) -> None:
+    def __init__(self, host: AgentHost, known: Known, policy_changed: t.Callable[[], None], ask: Ask) -> None:
         machine, persisted = host.machine, known.persisted
         self._persisted = persisted
         self._desired = known.desired
@@ -55,6 +57,7 @@ class NodeDatastore:
             host.thread("live policy"),
             changed=functools.partial(_live_policy_changed, known, policy_changed),
             synced=lambda: self.live.synced,
+            cut_by=OwnWays(machine, known, ask, lambda: self.live.settings).cut_by,
         )
         self.feed = RemoteFeed(
             persisted.others,

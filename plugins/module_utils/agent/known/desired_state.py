@@ -60,6 +60,14 @@ class DesiredState:
         """Return Ansible's state with live policy, and without attached workloads; None while it is not known."""
         return self._with_live(self._persisted.state) if self._persisted.state is not None else None
 
+    def with_live(self, live: LivePolicy) -> t.Optional[NodeState]:
+        """Return what `for_policy` would return with this live policy; None while Ansible's state is not known."""
+        state = self._persisted.state
+        if state is None or state.policy is None:
+            return state
+        policy = live_policy.merged(state.policy, live)
+        return dataclasses.replace(self._table.added_for_policy(state), policy=policy)
+
     def _with_live(self, state: NodeState) -> NodeState:
         """Return `state` with live policy beside its own. Equal calls have the same object as policy."""
         own, live = state.policy, self._persisted.live

@@ -14,7 +14,7 @@ import logging
 import typing as t
 
 from ...dataplane.kernel.port import Connection, Kernel, KernelError
-from ...node.change import denied_flows
+from ...node.change.verdicts import denied_flows
 from ...state.node_state import NodeState
 from ...state.other_endpoints import OtherEndpoints
 from ...state.policy_state import PolicyState

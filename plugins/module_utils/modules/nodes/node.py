@@ -220,10 +220,10 @@ def run(module: ModuleCall) -> t.NoReturn:
     try:
         request = NodeRequest.unpack(module.params["request"])
         if module.params["foresee"]:
-            from ...node.change import lockout_check  # few runs need it, and it loads what evaluates policy
+            from ...node.change.verdicts import lockout_check  # few runs need it, and it loads what evaluates policy
 
             foreseen = lockout_check.newly_denied(here, target_of(module.params).state)
-            module.exit_json(changed=False, foreseen=[one._asdict() for one in foreseen])
+            module.exit_json(changed=False, foreseen=[{"session": one.what, "by": one.by} for one in foreseen])
         if module.check_mode:
             steps = phases_of(here, request)
         result = apply.bring_to(

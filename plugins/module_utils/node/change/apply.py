@@ -14,6 +14,7 @@ restarted before it gets the state, because only then it can read it.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import typing as t
@@ -29,7 +30,7 @@ from ..engine import bundle
 from ..errors import InTheWay
 from ..host import units
 from ..machine import Machine
-from ..store import lock
+from ..store import lock, run_session
 from ..store.clock import now
 from ..store.store import KEPT, Store, Stored
 from ..store.unconfirmed import Confirm, UnconfirmedStore
@@ -109,6 +110,10 @@ def bring_to(
         if confirm is None:
             waiting.clear()
         generation, passed_over = carry_out(machine, planned, engine, keep, confirm)
+        if target.state.policy is not None and target.state.policy.settings.live:
+            for session in machine.sessions()[:1]:  # the first is that of this process
+                with contextlib.suppress(OSError):
+                    run_session.save(machine.store, session)
         pending = waiting.load()
         if pending is None:
             waiting.mark_shown()
@@ -176,7 +181,7 @@ def _make(machine: Machine, planned: ChangePlan, keep: int) -> tuple[t.Optional[
     else:
         _tell_bird(machine, planned)
     if isinstance(by, writer.Direct) and (unfinished or planned.another_policy):
-        from . import denied_flows
+        from .verdicts import denied_flows
 
         try:
             denied_flows.of_machine(machine, target.state).carry_out(machine.kernel)

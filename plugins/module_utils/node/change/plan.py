@@ -246,12 +246,14 @@ def plan_change(
         unseen_revert=tuple(_unseen_revert(machine)),
     )
     if planned.another_policy:
-        from . import denied_flows  # with lockout_check a tenth of what the module loads, and few runs need them
+        from .verdicts import (
+            denied_flows,  # with lockout_check a tenth of what the module loads, and few runs need them
+        )
 
         ending = len(denied_flows.of_machine(machine, target.state).ending)
         planned = dataclasses.replace(planned, flows=tuple(_flows(ending)))
     if connections and planned.changed:
-        from . import lockout_check
+        from .verdicts import lockout_check
 
         others = desired.others(machine, target.state)
         # The state of a plan that the agent made lacks the workloads that it attached.

@@ -18,6 +18,7 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.datastore import live_policy_feed
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPeer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import documents, keys
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import EtcdClient
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import Delete, Operation, Put
@@ -31,8 +32,11 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.l
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.settings import DatastoreSettings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.desired import of_machine
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.host.ssh_session import SshSession
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import live_policy as stored_live_policy
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import run_session
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
+    Endpoint,
     Policy,
     PolicyRule,
     PolicyTier,
@@ -407,6 +411,86 @@ def test_what_a_node_says_is_written_at_most_twice_a_second(tmp_path: pathlib.Pa
                 written.append(etcd.data()[key].revision)
             assert 3 <= len(set(written)) <= 12
             await until(lambda: ports(one) == {8099})
+
+    run(scenario())
+
+
+HOST = Endpoint("HostEndpoint", "node1-eth0", "node1", "eth0", ("10.10.1.11",), (("role", "host"),))
+CLOSED = PolicySettings(live=True, failsafe_inbound=(), failsafe_outbound=())
+
+
+def with_host(settings: PolicySettings = CLOSED) -> NodeState:
+    bird = Bird(
+        "10.10.1.11", "10.10.1.11", 64512, "10.10.1.0/24", peers=(BirdPeer("Mesh_12", "10.10.1.12", 64512, "mesh"),)
+    )
+    inventory = policy_set([], [], [allow_all()])
+    policy = PolicyState(inventory, (dataclasses.replace(HOST, profiles=(allow_all().name,)),), settings)
+    return dataclasses.replace(state(), plan="host", policy=policy, bird=bird)
+
+
+def for_hosts(allowed: t.Sequence[dict[str, t.Any]]) -> bytes:
+    """Return a document that denies hosts all but some flows of TCP, by direction, address of the peer and port."""
+    rules: dict[str, list[dict[str, t.Any]]] = {"ingress": [], "egress": []}
+    for one in allowed:
+        ends = {"source": {"nets": [one["net"]]}} if one["way"] == "ingress" else {}
+        ends = ends or {"destination": {"nets": [one["net"]]}}
+        ports = {"destination": {**ends.get("destination", {}), "ports": [one["port"]]}}
+        rules[one["way"]].append({"action": "Allow", "protocol": "TCP", **ends, **ports})
+    spec = {"selector": "role == 'host'", "types": ["Ingress", "Egress"], **rules}
+    return document(KEYS["web"], spec)
+
+
+NEEDED = [
+    {"way": "egress", "net": "192.0.2.1/32", "port": 2379, "what": "the datastore at 192.0.2.1 port 2379"},
+    {"way": "egress", "net": "10.10.1.12/32", "port": 179, "what": "BGP to 10.10.1.12"},
+    {"way": "ingress", "net": "10.10.1.12/32", "port": 179, "what": "BGP from 10.10.1.12"},
+    {"way": "ingress", "net": "10.10.1.1/32", "port": 22, "what": "ssh from 10.10.1.1 to 10.10.1.11 port 22"},
+]
+
+
+@pytest.mark.parametrize("missing", [*range(len(NEEDED)), None])
+def test_live_policy_that_would_cut_the_nodes_own_ways_is_held_back(
+    missing: int | None, tmp_path: pathlib.Path, etcd: FakeEtcd
+) -> None:
+    async def scenario() -> None:
+        one = node(tmp_path)
+        run_session.save(one.machine.store, SshSession("10.10.1.1", 51444, "10.10.1.11", 22))
+        async with running(one):
+            await one.agent.changes.apply(with_host(), True)
+            first = await write(etcd, put("blue", deny(KEYS["blue"], 1000)))
+            await until(lambda: said(etcd).revision >= first)
+            before = one.kernel.run(["iptables-save"]).output
+            allowed = [way for number, way in enumerate(NEEDED) if number != missing]
+            revision = await write(etcd, put("web", for_hosts(allowed)))
+            if missing is None:
+                await until(lambda: said(etcd).revision >= revision)
+                assert one.kernel.run(["iptables-save"]).output != before
+                return
+            await until(lambda: said(etcd).held_back != "")
+            cut = f"{NEEDED[missing]['what']} would be cut by the default of tier default"
+            assert said(etcd).held_back.startswith(cut), said(etcd).held_back
+            assert said(etcd).revision < revision and one.kernel.run(["iptables-save"]).output == before
+            assert f"{cut}" in problems(one) and "so that these ways stay open." in problems(one)
+            # A later change does not bring it into force, unless it leaves the ways open.
+            revision = await write(etcd, put("blue", deny(KEYS["blue"], 2000)))
+            await asyncio.sleep(3)
+            assert one.kernel.run(["iptables-save"]).output == before
+            revision = await write(etcd, put("web", for_hosts(NEEDED)))
+            await until(lambda: said(etcd).revision >= revision)
+            assert said(etcd).held_back == "" and problems(one) == ""
+
+    run(scenario())
+
+
+def test_failsafe_ports_keep_the_nodes_own_ways_open(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
+    async def scenario() -> None:
+        one = node(tmp_path)
+        run_session.save(one.machine.store, SshSession("10.10.1.1", 51444, "10.10.1.11", 22))
+        async with running(one):
+            await one.agent.changes.apply(with_host(PolicySettings(live=True)), True)
+            revision = await write(etcd, put("web", for_hosts([])))
+            await until(lambda: said(etcd).revision >= revision)
+            assert said(etcd).held_back == ""
 
     run(scenario())
 

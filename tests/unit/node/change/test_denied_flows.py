@@ -17,7 +17,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     NewLink,
     RouteAttributes,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import denied_flows
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change.verdicts import denied_flows
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.rules.marks import marks
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.settings import (
     FAILSAFE_INBOUND,

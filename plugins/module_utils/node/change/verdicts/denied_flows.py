@@ -18,17 +18,17 @@ from __future__ import annotations
 import errno
 import typing as t
 
-from ...base.addresses import family_of
-from ...dataplane.kernel.port import Connection, Kernel, KernelError
-from ...policy.chains.rules.marks import marks
-from ...policy.explain.evaluator import DENIED
-from ...policy.model import Endpoint, Policy, PolicyProfile, PolicySet
-from ...state.node_state import NodeState
-from .. import desired
+from ....base.addresses import family_of
+from ....dataplane.kernel.port import Connection, Kernel, KernelError
+from ....policy.chains.rules.marks import marks
+from ....policy.explain.evaluator import DENIED
+from ....policy.model import Endpoint, Policy, PolicyProfile, PolicySet
+from ....state.node_state import NodeState
+from ... import desired
 from . import kernel_paths
 
 if t.TYPE_CHECKING:
-    from ..machine import Machine
+    from ...machine import Machine
 
 _MULTICAST = 224  # the least first octet of IPv4 multicast; the broadcast address 255.255.255.255 is above it
 _MULTICAST6 = 0xFF00  # the least first group of IPv6 multicast

@@ -11,20 +11,19 @@ from __future__ import annotations
 
 import typing as t
 
-from ...dataplane.change import Change
-from ...dataplane.kernel.port import Kernel
-from ...policy.explain.evaluator import DENIED
-from ...policy.explain.explanation import decided_by
-from ...policy.model import HOST_ENDPOINT, PROTOCOL_NUMBERS, Endpoint, Flow
-from ...state.node_state import NodeState
-from .. import desired
-from ..host.ssh_session import SshSession
-from ..store.store import Store
-from ..store.unconfirmed import UnconfirmedStore
-from . import kernel_paths
+from ....dataplane.change import Change
+from ....dataplane.kernel.port import Kernel
+from ....policy.model import Endpoint
+from ....state.node_state import NodeState
+from ... import desired
+from ...host.ssh_session import SshSession
+from ...store.store import Store
+from ...store.unconfirmed import UnconfirmedStore
+from . import own_ways
+from .own_ways import DeniedWay
 
 if t.TYPE_CHECKING:
-    from ..machine import Machine
+    from ...machine import Machine
 
 _KIND = "session"
 _MOST = 5  # the most problems that are reported one by one; all further ones are one problem
@@ -46,7 +45,7 @@ def cut(
     not have are skipped. Raise KernelError.
     """
     changes = [
-        Change(_KIND, "!", one.session, None, None, f"a new connection would be cut by {one.by}")
+        Change(_KIND, "!", one.what, None, None, f"a new connection would be cut by {one.by}")
         for one in denied(kernel, state, sessions, others, live)
     ]
     if len(changes) <= _MOST:
@@ -56,39 +55,18 @@ def cut(
     return [*changes[:_MOST], Change(_KIND, "!", "more sessions", None, None, note)]
 
 
-class Denied(t.NamedTuple):
-    """A session that policy denies: `ssh from 10.10.1.1 to 10.10.1.11 port 22`, and what denies it, as `decided_by`."""
-
-    session: str
-    by: str
-
-
 def denied(
     kernel: Kernel,
     state: NodeState,
     sessions: t.Sequence[SshSession],
     others: t.Iterable[Endpoint] = (),
     live: t.Collection[str] = (),
-) -> list[Denied]:
+) -> list[DeniedWay]:
     """Return one entry for each client and server of `sessions` that `cut` would report, however many they are."""
-    policy = state.policy
-    if policy is None or not any(_governs(one, state.node) for one in policy.endpoints):
-        return []
-    host = kernel_paths.kernel_host(kernel, state.node)
-    paths = kernel_paths.paths(host, state, policy, others, live)
-    found: dict[tuple[str, str], Denied] = {}
-    for session in sessions:
-        if session.server not in host.addresses:  # This host has no such address: the session ends elsewhere.
-            continue
-        flow = Flow(PROTOCOL_NUMBERS["tcp"], session.client, session.server, session.client_port, session.server_port)
-        answer = paths.of(flow)
-        if answer.action == DENIED:
-            subject = f"ssh from {session.client} to {session.server} port {session.server_port}"
-            found.setdefault((session.client, session.server), Denied(subject, decided_by(answer.stages[-1])))
-    return list(found.values())
+    return own_ways.denied(kernel, state, own_ways.of_sessions(sessions), others, live)
 
 
-def newly_denied(machine: Machine, state: NodeState) -> list[Denied]:
+def newly_denied(machine: Machine, state: NodeState) -> list[DeniedWay]:
     """Return at most five sessions of this host that the policy of `state` denies and the present one does not.
 
     The present policy is that of the stored state, or of the one before a change that waits for its confirmation.
@@ -96,7 +74,7 @@ def newly_denied(machine: Machine, state: NodeState) -> list[Denied]:
     disk, and so are other nodes' endpoints. Raise KernelError, or StoreError if a state cannot be read.
     """
 
-    def by(found: NodeState) -> list[Denied]:
+    def by(found: NodeState) -> list[DeniedWay]:
         others = desired.others(machine, found)
         present = desired.with_attached(machine, found)
         return denied(machine.kernel, present, sessions, others.endpoints(), others.live)
@@ -107,9 +85,5 @@ def newly_denied(machine: Machine, state: NodeState) -> list[Denied]:
         return []
     pending = UnconfirmedStore(machine.store).load()
     stored = pending.previous if pending is not None else Store(machine.store).load()
-    before = {one.session for one in by(stored.state)} if stored is not None else set()
-    return [one for one in new if one.session not in before][:_MOST]
-
-
-def _governs(endpoint: Endpoint, node: str) -> bool:
-    return endpoint.kind == HOST_ENDPOINT and endpoint.node == node
+    before = {one.what for one in by(stored.state)} if stored is not None else set()
+    return [one for one in new if one.what not in before][:_MOST]
