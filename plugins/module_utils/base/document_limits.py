@@ -14,6 +14,7 @@ import collections
 import json
 import re
 import typing as t
+from collections import abc
 
 _MIB = 1024 * 1024
 
@@ -259,9 +260,9 @@ def check_value(value: t.Any, limits: DocumentLimits = RESOURCES) -> None:
         left -= len(level)
         below: list[t.Any] = []
         for item in level:
-            inner = item.values() if isinstance(item, t.Mapping) else item
-            if isinstance(item, (t.Mapping, list, tuple)):
-                below.extend(inner)
+            is_mapping = isinstance(item, abc.Mapping)
+            if is_mapping or isinstance(item, (list, tuple)):
+                below.extend(item.values() if is_mapping else item)
                 if len(below) > left:
                     raise too_many(limits)
         if not below:

@@ -288,7 +288,7 @@ class Selector:
 
     def __init__(self, root: Expression) -> None:
         self.root = root
-        self.canonical = _canonical(root)
+        self.canonical = canonical(root)
         self._uid = ""
         self._steps = _steps(root)
 
@@ -330,7 +330,8 @@ class Selector:
         return f"Selector({self.canonical!r})"
 
 
-def _canonical(root: Expression) -> str:
+def canonical(root: Expression) -> str:
+    """Return the normal form of the text of a tree, as `Selector.canonical`."""
     parts: list[str] = []
     pending: list[t.Union[Expression, str]] = [root]
     while pending:

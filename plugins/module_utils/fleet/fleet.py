@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import typing as t
@@ -55,8 +56,8 @@ def tunnel_device(pool: _Encapsulated) -> str:
 class Fleet:
     """An inventory with the blocks and addresses of its nodes, made by `build`.
 
-    `digest` is a hash (12 hex digits) that names the plan. Quarantine, the plan's generation and `release_blocks` are
-    not in it. `earlier_addresses` are IPv4 addresses that nodes had before, which their hosts still have: all nodes
+    `name` is the digest of a fleet whose plan has its name already, "" for a plan that its content names.
+    `earlier_addresses` are IPv4 addresses that nodes had before, which their hosts still have: all nodes
     accept tunnels from them.
     """
 
@@ -66,11 +67,20 @@ class Fleet:
     workloads: t.Mapping[str, tuple[InventoryWorkload, ...]]  # by node
     bgp: FleetBGP
     allocation: AllocationPlan
-    digest: str
     pool_ranges: tuple[tuple[int, int, int, str], ...]  # IP version, first address, last address, pool name
     members: tuple[FleetMember, ...]  # in order of names
     policy: t.Optional[PolicyParts] = None  # None: no policy is in force
     earlier_addresses: tuple[str, ...] = ()
+    name: str = ""
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """A hash (12 hex digits) that names the plan, without quarantine, generation and `release_blocks`."""
+        return self.name or _digest(self)
+
+    def named(self) -> Fleet:
+        """Return the fleet with its digest as its name: for copies in which the plan's content is not whole."""
+        return dataclasses.replace(self, name=self.digest)
 
     def with_earlier_addresses(self, found: t.Iterable[str]) -> Fleet:
         """Return the fleet with these `earlier_addresses`, and with a plan of another name if there are any."""
@@ -78,7 +88,7 @@ class Fleet:
         if not earlier:
             return self
         digest = hashlib.sha256(json.dumps([self.digest, earlier]).encode()).hexdigest()[:12]
-        return dataclasses.replace(self, earlier_addresses=earlier, digest=digest)
+        return dataclasses.replace(self, earlier_addresses=earlier, name=digest)
 
     @classmethod
     def build(
@@ -112,7 +122,6 @@ class Fleet:
         workloads: dict[str, list[InventoryWorkload]] = {}
         for workload in inventory.workloads:
             workloads.setdefault(workload.node, []).append(workload)
-        policy = _policy(inventory, allocation)
         probes = {name: part.probes for name, part in allocation.nodes.items()}
         return cls(
             settings=inventory.settings,
@@ -121,7 +130,6 @@ class Fleet:
             workloads={node: tuple(sorted(found, key=lambda w: w.name)) for node, found in workloads.items()},
             bgp=inventory.bgp,
             allocation=allocation,
-            digest=_digest(inventory, allocation, policy),
             pool_ranges=tuple((pool.version, *bounds(pool.cidr), pool.name) for pool in inventory.pools),
             members=tuple(
                 FleetMember(
@@ -135,7 +143,7 @@ class Fleet:
                 )
                 for node in inventory.nodes.values()
             ),
-            policy=policy,
+            policy=_policy(inventory, allocation),
         )
 
     def ipam_of(self, node: str) -> NodeIpam:
@@ -278,19 +286,23 @@ def _without_defaults(settings: dict[str, t.Any]) -> dict[str, t.Any]:
     return {name: value for name, value in settings.items() if value or name not in later}
 
 
-def _digest(inventory: Inventory, allocation: AllocationPlan, policy: t.Optional[PolicyParts]) -> str:
+def _digest(fleet: Fleet) -> str:
     # `release_blocks` is set for one run only. Its effect is in the digest through the blocks that are planned.
     content = {
-        "settings": _without_defaults(dataclasses.asdict(dataclasses.replace(inventory.settings, release_blocks=()))),
-        "pools": [pool.to_document() for pool in inventory.pools],
+        "settings": _without_defaults(dataclasses.asdict(dataclasses.replace(fleet.settings, release_blocks=()))),
+        "pools": [pool.to_document() for pool in fleet.pools],
         "nodes": [
             [node.name, node.address, node.prefix, dict(node.labels), node.workload_node, node.reflector]
             + ([node.address6, node.prefix6] if node.address6 else [])
             + (["source spoofing"] if node.workload_source_spoofing else [])
-            for node in inventory.nodes.values()
+            for node in fleet.nodes.values()
         ],
-        "workloads": sorted([w.name, w.node, w.namespace, dict(w.labels), w.endpoint] for w in inventory.workloads),
-        "bgp": inventory.bgp.content(),
+        "workloads": sorted(
+            [w.name, w.node, w.namespace, dict(w.labels), w.endpoint]
+            for workloads in fleet.workloads.values()
+            for w in workloads
+        ),
+        "bgp": fleet.bgp.content(),
         "blocks": {
             name: [
                 [g.cidr for g in part.blocks],
@@ -300,9 +312,9 @@ def _digest(inventory: Inventory, allocation: AllocationPlan, policy: t.Optional
                 *([dict(part.workloads6)] if part.workloads6 else ()),
                 *([{"probes": dict(part.probes)}] if part.probes else ()),
             ]
-            for name, part in allocation.nodes.items()
+            for name, part in fleet.allocation.nodes.items()
         },
     }
-    if policy is not None:
-        content["policy"] = policy.content()
+    if fleet.policy is not None:
+        content["policy"] = fleet.policy.content()
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]

@@ -105,7 +105,7 @@ class Entity:
 def _but_not(selector: str, not_selector: str) -> str:
     root = selectors.parse(selector).root
     operands = root.operands if isinstance(root, selectors.And) else (root,)
-    return selectors.Selector(selectors.And((*operands, selectors.Not(selectors.parse(not_selector).root)))).canonical
+    return selectors.canonical(selectors.And((*operands, selectors.Not(selectors.parse(not_selector).root))))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ import functools
 import math
 import re
 import typing as t
+from collections import abc
 
 from ..base import addresses, selectors
 from .durations import parse_duration
@@ -259,7 +260,7 @@ class Items:
     item: Type
 
     def read(self, value: t.Any) -> tuple[t.Any, ...]:
-        if isinstance(value, (str, bytes)) or not isinstance(value, t.Sequence):
+        if isinstance(value, (str, bytes)) or not isinstance(value, abc.Sequence):
             raise Refused(value, "is not a list.", "Write its entries one a line, each behind a dash.")
         items = []
         for index, entry in enumerate(value):
@@ -318,7 +319,7 @@ def read_fields(cls: t.Callable[..., T], value: t.Any, **others: t.Any) -> T:
     A null in `value` counts as absent. `value` is as in a document, `others` are values already read. Raises Refused if
     `value` is no mapping, has an unknown key, or has a value that its field does not accept.
     """
-    if not isinstance(value, t.Mapping):
+    if not isinstance(value, abc.Mapping):
         raise Refused(value, "is not a mapping.", "Write its fields one a line, each with a colon.")
     types = types_of(cls)
     values: dict[str, t.Any] = {}

@@ -89,7 +89,7 @@ def _compiled(
     except FleetError as error:
         return _Refusal(error.variable, error.value, error.rule, error.remedy, error.origin), None
     # The phases of an ad-hoc task may be for a change of sessions: not all nodes were read, so hold is always needed.
-    return dataclasses.replace(run.targets, hold=True), (run.remembered, run.origins)
+    return dataclasses.replace(run.targets, fleet=run.fleet.named(), hold=True), (run.remembered, run.origins)
 
 
 def _key(task_vars: t.Mapping[str, t.Any], task: str, pool: t.Optional[str], mode: t.Optional[str]) -> str:

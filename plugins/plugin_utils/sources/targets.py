@@ -46,12 +46,13 @@ def save(
     if datastore is not None:
         with open(os.path.join(folder, _DATASTORE), "wb") as stream:
             pickle.dump(datastore, stream)
-    if targets.fleet is not None and targets.fleet.policy is not None:
-        with open(os.path.join(folder, _POLICY), "wb") as stream:
-            pickle.dump(targets.fleet.policy.wire(), stream)
-        targets = dataclasses.replace(
-            targets, fleet=dataclasses.replace(targets.fleet, policy=targets.fleet.policy.bare())
-        )
+    if targets.fleet is not None:
+        fleet = targets.fleet.named()
+        if fleet.policy is not None:
+            with open(os.path.join(folder, _POLICY), "wb") as stream:
+                pickle.dump(fleet.policy.wire(), stream)
+            fleet = dataclasses.replace(fleet, policy=fleet.policy.bare())
+        targets = dataclasses.replace(targets, fleet=fleet)
     with open(os.path.join(folder, _SECRET), "wb") as stream:
         stream.write(os.urandom(_SECRET_BYTES))
     with open(os.path.join(folder, _FILE), "wb") as stream:

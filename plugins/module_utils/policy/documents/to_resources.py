@@ -197,4 +197,4 @@ def _operands(selector: str) -> list[selectors.Expression]:
 def _all_of(operands: t.Sequence[selectors.Expression]) -> str:
     if not operands:
         return ""
-    return selectors.Selector(operands[0] if len(operands) == 1 else selectors.And(tuple(operands))).canonical
+    return selectors.canonical(operands[0] if len(operands) == 1 else selectors.And(tuple(operands)))

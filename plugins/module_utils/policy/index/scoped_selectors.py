@@ -11,6 +11,7 @@ updateprocessors/rules.go). Functions that fold a selector raise SelectorError i
 from __future__ import annotations
 
 import dataclasses
+import functools
 import typing as t
 
 from ...base import selectors
@@ -65,7 +66,7 @@ def namespaces_of(node: selectors.Expression) -> str:
     if node == selectors.Not(selectors.Has(NAMESPACE_LABEL)):
         return "global()"
     try:
-        text = selectors.Selector(selectors.replace_leaves(node, replacement)).canonical
+        text = selectors.canonical(selectors.replace_leaves(node, replacement))
         return NamespaceSelector().read(text)
     except (_OfOthers, Refused):
         return ""
@@ -89,17 +90,27 @@ def of_entity(entity: EntityRule, namespace: str) -> str:
     or service accounts, but without a namespaceSelector, matches only endpoints and sets of that namespace. The
     notSelector itself is not in the result, which is "" if nothing else selects.
     """
+    accounts = entity.serviceAccounts or ServiceAccountMatch()
+    bound = bool(entity.selector or entity.notSelector or accounts.selector or accounts.names)
+    within = namespace if bound and not entity.namespaceSelector else ""
+    return _folded(entity.selector, entity.namespaceSelector, within, accounts.selector, accounts.names)
+
+
+# It is cached as `selectors.parse` is: rules repeat a few selectors.
+@functools.lru_cache(maxsize=1024)
+def _folded(selector: str, namespaces: str, within: str, accounts: str, names: tuple[str, ...]) -> str:
+    """Return a canonical selector of all parts that are not empty, "" if all are. `within` is one namespace."""
     parts = []
-    if entity.namespaceSelector:
-        parts.append(of_namespaces(entity.namespaceSelector))
-    elif namespace and (entity.selector or entity.notSelector or _selects(entity.serviceAccounts)):
-        parts.append(in_namespace(namespace))
-    if entity.serviceAccounts and entity.serviceAccounts.selector:
-        parts.append(of_service_accounts(entity.serviceAccounts.selector))
-    if entity.serviceAccounts and entity.serviceAccounts.names:
-        parts.append(selectors.LabelIn(SERVICE_ACCOUNT_LABEL, tuple(sorted(set(entity.serviceAccounts.names)))))
-    if entity.selector:
-        parts.append(selectors.parse(entity.selector).root)
+    if namespaces:
+        parts.append(of_namespaces(namespaces))
+    if within:
+        parts.append(in_namespace(within))
+    if accounts:
+        parts.append(of_service_accounts(accounts))
+    if names:
+        parts.append(selectors.LabelIn(SERVICE_ACCOUNT_LABEL, tuple(sorted(set(names)))))
+    if selector:
+        parts.append(selectors.parse(selector).root)
     return all_of(parts) if parts else ""
 
 
@@ -107,12 +118,8 @@ def all_of(parts: t.Sequence[selectors.Expression]) -> str:
     """Return the canonical text of the conjunction of `parts` without those that are all(); "all()" if none is left."""
     needed = [part for part in parts if part != _ALL]
     if not needed:
-        return selectors.Selector(_ALL).canonical
-    return selectors.Selector(needed[0] if len(needed) == 1 else selectors.And(tuple(needed))).canonical
-
-
-def _selects(accounts: t.Optional[ServiceAccountMatch]) -> bool:
-    return accounts is not None and bool(accounts.selector or accounts.names)
+        return selectors.canonical(_ALL)
+    return selectors.canonical(needed[0] if len(needed) == 1 else selectors.And(tuple(needed)))
 
 
 def _prefixed(leaf: selectors.Leaf, prefix: str, label_of_all: str) -> selectors.Expression:

@@ -411,7 +411,7 @@ def test_the_policy_that_all_nodes_share_is_made_a_text_once() -> None:
     fleet = build(workloads=TIERS, policies=[WEB, FROM_APP], own={"node2": {"calico_node_policy_audit": True}})
     assert fleet.policy is not None
     wire = fleet.policy.wire()
-    bare = dataclasses.replace(fleet, policy=None)
+    bare = dataclasses.replace(fleet.named(), policy=None)
     for name, state in states(fleet).items():
         part = wire.of(name)
         assert part is not None and part["shared"] is wire.shared
@@ -420,6 +420,14 @@ def test_the_policy_that_all_nodes_share_is_made_a_text_once() -> None:
     assert wire.of("stranger") is None
     with pytest.raises(ValueError, match="what is shared of the policy cannot be read: 'own'"):
         NodeState.from_dict({**state.to_wire(), "policy": {"shared": wire.shared}})
+
+
+def test_a_named_fleet_keeps_its_digest() -> None:
+    """A copy without policy has the digest of the whole fleet, or another one if the fleet has no name."""
+    fleet = build(policies=[WEB, FROM_APP])
+    assert dataclasses.replace(fleet.named(), policy=None).digest == fleet.digest
+    assert dataclasses.replace(fleet, policy=None).digest != fleet.digest
+    assert fleet.named() == fleet.named().named()
 
 
 def test_a_port_of_ansible_that_is_open_to_one_network_stays_so() -> None:
