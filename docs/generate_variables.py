@@ -257,6 +257,7 @@ SECTIONS = (
             "calico_etcd_username",
             "calico_etcd_password",
             "calico_etcd_node_secret",
+            "calico_etcd_operators",
             "calico_etcd_progress_interval",
         ),
     ),

@@ -3,16 +3,23 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import rights
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.datastore import access, cluster_calls
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.datastore import (
+    access,
+    cluster_calls,
+    operator_files,
+)
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.datastore.cluster_calls import (
     DatastoreAway,
     DatastoreRefused,
 )
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.datastore.fleet_publication import FleetPublisher
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd import etcd_folder
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import datastore_lines
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import run_results
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import targets
@@ -52,7 +59,8 @@ class ActionModule(GuardedAction):
         secret = access.node_secret(task_vars)
         access.node_files(datastore, secret, next(iter(fleet.nodes)))  # so that a bad file stops the run here
         credentials = access.operator(task_vars)
-        publisher = FleetPublisher(credentials.user, secret, gated=bool(datastore.gates))
+        operators = {one.name: rights.origin_of_operator(one.name, one.rotation) for one in datastore.operators}
+        publisher = FleetPublisher(credentials.user, secret, gated=bool(datastore.gates), operators=operators)
         try:
             done = cluster_calls.ask(
                 datastore,
@@ -70,6 +78,8 @@ class ActionModule(GuardedAction):
                 "each other. The next run publishes what this one could not."
             )
             return {**nothing, "reachable": False, "warnings": [warning]}
+        files = operator_files.bring(datastore, secret, etcd_folder.folder_of(task_vars), self._task.check_mode)
+        done = dataclasses.replace(done, changes=(*done.changes, *files.changes))
         answer: dict[str, t.Any] = {
             "changed": bool(done.changes),
             "reachable": True,
@@ -78,6 +88,8 @@ class ActionModule(GuardedAction):
             "warnings": [
                 *datastore_lines.left_behind(done.left_behind),
                 *datastore_lines.superusers(done.superusers if datastore.own else ()),
+                *datastore_lines.operators_left(done.operators_left, datastore.own),
+                *datastore_lines.operators_without_certificate(files.without_certificate),
             ],
         }
         if done.changes:

@@ -37,6 +37,7 @@ class ActionModule(GuardedAction):
                 "show": {"type": "bool", "default": True},
                 "target": {"type": "str", "default": ""},
                 "revoke": {"type": "str", "default": ""},
+                "forget": {"type": "list", "elements": "str", "default": []},
                 "succession": {"type": "str", "default": "", "choices": ["", "begin", "finish"]},
             }
         )
@@ -48,15 +49,21 @@ class ActionModule(GuardedAction):
         members = cluster_members.of(task_vars)
         own = _own_authority(args["ca_cert"], args["ca_key"], str(task_vars.get("inventory_dir") or ""))
         nodes = cluster_members.nodes_of(task_vars)
-        wanted = WantedFiles(members, args["days"], args["ca_days"], own, args["renew"], args["succession"], nodes)
-        now = datetime.datetime.now(datetime.timezone.utc)
-        issue = (
-            issued_files.revocation(folder, _node_name(args["revoke"]))
-            if args["revoke"]
-            else issued_files.planned(folder, wanted, now)
+        operators = [one.name for one in cluster_members.operators_of(task_vars, nodes)]
+        wanted = WantedFiles(
+            members, args["days"], args["ca_days"], own, args["renew"], args["succession"], nodes, operators
         )
+        now = datetime.datetime.now(datetime.timezone.utc)
+        if args["revoke"]:
+            issue = issued_files.revocation(folder, _node_name(args["revoke"]))
+        elif args["forget"]:
+            issue = issued_files.forgotten(map(_node_name, args["forget"]))
+        else:
+            issue = issued_files.planned(folder, wanted, now)
         if not self._task.check_mode:
             issued_files.apply(folder, issue)
+            for name in args["forget"]:
+                folder.remove_operator(name, ())
         days = issued_files.days_left(folder, members, now)
         if args["show"]:
             shown_lines.show([f"{folder.path}/{line}" for line in issue.lines])
@@ -67,6 +74,8 @@ class ActionModule(GuardedAction):
             "folder": folder.path,
             "members": {host.name: _member(folder, host) for host in members},
             "files": list(issue.files),
+            "operators_left": issue.operators_left,
+            "users_left": [name for name in issue.operators_left if name not in nodes],
             "days_left": days,
             "gate": gate_sources.packed(),
         }

@@ -7,6 +7,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.typed_json import Unreadable
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import datastore_inventory
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd import (
@@ -39,15 +40,26 @@ class ActionModule(GuardedAction):
                 "changed": {"type": "list", "elements": "str", "default": []},
                 "show": {"type": "bool", "default": True},
                 "operators": {"type": "list", "elements": "str", "default": []},
+                "operators_left": {"type": "list", "elements": "str", "default": []},
             }
         )
         try:
+            named = cluster_members.operators_of(task_vars, cluster_members.nodes_of(task_vars))
             read = _reached if args["only"] == membership.REVOKE else _seen
             hosts = [read(host, task_vars, args["seen"]) for host in cluster_members.of(task_vars)]
-            request = ClusterRequest(args["upgrade"], args["clear_alarms"], args["only"], frozenset(args["changed"]))
+            request = ClusterRequest(
+                args["upgrade"],
+                args["clear_alarms"],
+                args["only"],
+                frozenset(args["changed"]),
+                tuple(args["operators_left"]),
+            )
             plan = membership.plan(hosts, request)
             operators = allowed_clients.networks("calico_etcd_operator_addresses", args["operators"])
             operators = operators or allowed_clients.answered(seen.controller for seen in hosts)
+            operators += allowed_clients.networks(
+                datastore_inventory.OPERATORS, [address for one in named for address in one.addresses]
+            )
             members = allowed_clients.networks("calico_etcd_address", [seen.host.address for seen in hosts])
             nodes = allowed_clients.networks("calico_node_address", cluster_members.node_addresses(task_vars))
         except (FleetError, PlanRefused) as error:

@@ -11,8 +11,10 @@ short_description: Bring the datastore of a fleet to the inventory
 version_added: 0.2.0
 description:
   - Gives each node that runs workloads a user of the etcd cluster with rights to its own keys, and removes the users of
-    nodes that left the inventory. Publishes nodes, IP pools and the blocks of each node, and removes such keys that the
-    inventory does not have. Run it once, before the nodes get their states.
+    nodes that left the inventory. Does the same for the operators of C(calico_etcd_operators), and writes their files
+    to C(.calico.etcd/operators) beside the inventory.
+  - Publishes nodes, IP pools and the blocks of each node, and removes such keys that the inventory does not have. Run
+    it once, before the nodes get their states.
   - In a fleet without a datastore it does nothing.
   - A cluster without passwords, of an etcd before 3.4, or with foreign keys below C(/host-routing/) is refused.
   - If no member answers, the run goes on with a warning, unless no node uses the datastore yet.

@@ -57,9 +57,16 @@ options:
     default: ""
   revoke:
     description:
-      - Node whose certificates are put on the list that gates refuse. Nothing else is done then.
+      - Node or operator whose certificates are put on the list that gates refuse. Nothing else is done then.
     type: str
     default: ""
+  forget:
+    description:
+      - Operators who left, and whom the cluster has shut out. Their certificates are removed, and nothing else is
+        done.
+    type: list
+    elements: str
+    default: []
   succession:
     description:
       - V(begin) makes the authorities' successors, which are trusted and do not sign. V(finish) lets them sign.
@@ -86,6 +93,16 @@ members:
   type: dict
 files:
   description: The files that were written or removed.
+  returned: success
+  type: list
+  elements: str
+operators_left:
+  description: Operators who are not in C(calico_etcd_operators) any more, and whose certificates were revoked.
+  returned: success
+  type: list
+  elements: str
+users_left:
+  description: Those of them whose users are to be deleted. The name of another one is that of a node.
   returned: success
   type: list
   elements: str

@@ -50,7 +50,14 @@ options:
     default: []
   operators:
     description:
-      - Addresses and CIDRs of operators. An empty list is the address from which Ansible reaches the hosts.
+      - Addresses and CIDRs of operators. An empty list is the address from which Ansible reaches the hosts. Those of
+        C(calico_etcd_operators) are added.
+    type: list
+    elements: str
+    default: []
+  operators_left:
+    description:
+      - Operators whose users the run deletes. Their open watches end when the members are restarted.
     type: list
     elements: str
     default: []

@@ -686,6 +686,16 @@ VARIABLES: tuple[Variable, ...] = (
         secret=True,
     ),
     Variable(
+        "calico_etcd_operators",
+        "list",
+        "Users of etcd who write live documents. Each has a `name`, which no node has. It may have `addresses`, from "
+        "which it reaches the members of the group `calico_etcd`. With another number as its `rotation` it gets "
+        "another password. A run of site.yml makes the user, and writes its calicoctl.cfg to .calico.etcd/operators/ "
+        "in the inventory's folder.",
+        default=[],
+        example="[{name: ada, addresses: [192.0.2.5, 198.51.100.0/24]}]",
+    ),
+    Variable(
         "calico_etcd_progress_interval",
         "int",
         "Seconds between two progress messages of a member on a quiet watch "

@@ -16,7 +16,9 @@ import os
 import re
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.release import API_VERSION
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.typed_json import NotJson, parse_table
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.connection import api_config
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import Credentials
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import rights
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.settings import (
@@ -35,6 +37,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inven
     NODE_SECRET,
     PASSWORD,
     USERNAME,
+    Operator,
     check_secret,
     check_text,
 )
@@ -42,6 +45,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.write 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 from ..etcd import cluster_members, etcd_folder
+from ..etcd.etcd_folder import EtcdFolder
 from ..sources import inventory_source
 from ..sources.given_inventory import CLUSTER_GROUP
 
@@ -57,7 +61,8 @@ class FleetDatastore:
 
     `ca`, `certificate` and `key` are paths on the controller; the latter two are "" if members demand no certificate.
     `progress` is the members' interval of progress messages in seconds, None if it is not known. `own` is True for a
-    cluster that role calico_etcd makes for the fleet alone. Nodes use `gates`, and `endpoints` without any.
+    cluster that role calico_etcd makes for the fleet alone. Nodes use `gates`, and `endpoints` without any. `operators`
+    are those of the inventory.
     """
 
     endpoints: tuple[str, ...]
@@ -67,6 +72,7 @@ class FleetDatastore:
     progress: t.Optional[float]
     own: bool = False
     gates: tuple[str, ...] = ()
+    operators: tuple[Operator, ...] = ()
 
     def settings(self, credentials: Credentials) -> DatastoreSettings:
         """Return the settings by which the controller itself reaches the cluster."""
@@ -101,7 +107,10 @@ def of(hosts: t.Sequence[Host], task_vars: t.Mapping[str, t.Any]) -> t.Optional[
     progress = given.progress if given.progress is not None else (PROGRESS_SECONDS if own else 0)
     gates = tuple(host.gate_url for host in hosts_of_members)
     ca = _path(given.ca, etcd_folder.TRUSTED, task_vars)
-    return FleetDatastore(members, ca, certificate, key, float(progress) if progress else None, own, gates)
+    operators = datastore_inventory.operators(
+        variables.of_fleet(hosts, datastore_inventory.OPERATORS) or (), {host.name for host in hosts}, given.username
+    )
+    return FleetDatastore(members, ca, certificate, key, float(progress) if progress else None, own, gates, operators)
 
 
 def check_live_policy(hosts: t.Sequence[Host], task_vars: t.Mapping[str, t.Any]) -> None:
@@ -238,12 +247,67 @@ def node_files(datastore: FleetDatastore, secret: bytes, node: str) -> dict[str,
     return {**found, "settings": f"{json.dumps(wanted.to_dict(), indent=2)}\n"}
 
 
+def operator_files(
+    datastore: FleetDatastore, secret: bytes, operator: Operator, folder: EtcdFolder
+) -> dict[str, bytes]:
+    """Return the contents of an operator's files by their names; {} for one that has no certificate yet.
+
+    They have its password, and its certificate and key, if members demand one. Raise FleetError as `node_files`.
+    """
+    found = {etcd_folder.TRUSTED: _pem(CA, datastore.ca, "CERTIFICATE")}
+    if _has_own_certificates(datastore):
+        issued = folder.where(etcd_folder.of_operator(operator.name))
+        if not os.path.exists(issued):
+            return {}
+        content = _pem(CERT, issued, "PRIVATE KEY", private=True)
+        found[etcd_folder.CLIENT_CERTIFICATE] = _block(content, "CERTIFICATE")
+        found[etcd_folder.CLIENT_KEY] = _block(content, "PRIVATE KEY")
+    elif datastore.certificate:
+        found[etcd_folder.CLIENT_CERTIFICATE] = _pem(CERT, datastore.certificate, "CERTIFICATE")
+        found[etcd_folder.CLIENT_KEY] = _pem(KEY, datastore.key, "PRIVATE KEY", private=True)
+    origin = rights.origin_of_operator(operator.name, operator.rotation)
+    spec = {
+        "datastoreType": "etcdv3",
+        "etcdEndpoints": ",".join(datastore.endpoints),
+        **{
+            field: folder.where(etcd_folder.of_operator(operator.name, name))
+            for field, name in _OPERATOR_FILES.items()
+            if name in found
+        },
+        "etcdUsername": operator.name,
+        "etcdPassword": rights.password(secret, origin),
+    }
+    lines = [f"  {field}: {json.dumps(value)}" for field, value in spec.items()]
+    found[OPERATOR_CONFIG] = "\n".join([*_OPERATOR_HEAD, *lines, ""])
+    return {name: content.encode() for name, content in found.items()}
+
+
+#: The name of an operator's configuration of calicoctl.
+OPERATOR_CONFIG = "calicoctl.cfg"
+_OPERATOR_FILES = {
+    "etcdCACertFile": etcd_folder.TRUSTED,
+    "etcdCertFile": etcd_folder.CLIENT_CERTIFICATE,
+    "etcdKeyFile": etcd_folder.CLIENT_KEY,
+}
+_OPERATOR_HEAD = (
+    "# Written by playbooks/site.yml. It has a password: keep it like a key.",
+    f"apiVersion: {API_VERSION}",
+    f"kind: {api_config.KIND}",
+    "metadata:",
+    "spec:",
+)
+
+
+def _has_own_certificates(datastore: FleetDatastore) -> bool:
+    """Return whether playbooks/etcd.yml makes a certificate for each node and operator."""
+    return datastore.own and os.path.basename(datastore.certificate) == etcd_folder.CLIENT_CERTIFICATE
+
+
 def _own_certificate(datastore: FleetDatastore, node: str) -> str:
     """Return where playbooks/etcd.yml keeps the certificate of a node, "" if the fleet does not use it."""
-    folder, name = os.path.split(datastore.certificate)
-    if not datastore.own or name != etcd_folder.CLIENT_CERTIFICATE:
+    if not _has_own_certificates(datastore):
         return ""
-    return os.path.join(folder, etcd_folder.of_node(node))
+    return os.path.join(os.path.dirname(datastore.certificate), etcd_folder.of_node(node))
 
 
 def _block(content: str, kind: str) -> str:

@@ -40,26 +40,30 @@ class Publication:
     """What a run found and did.
 
     `left_behind` counts keys of names that the inventory does not have. `superusers` are users that may do everything,
-    besides root, the user of the run, and nodes, whose rights the run corrects.
+    besides root, the user of the run, nodes and operators, whose rights the run corrects. `operators_left` are those
+    whose users were deleted.
     """
 
     version: str
     changes: tuple[Change, ...]
     left_behind: t.Mapping[str, int]
     superusers: tuple[str, ...] = ()
+    operators_left: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
 class FleetPublisher:
     """A run as it publishes: its user, the secret of the nodes' passwords, and the clock time.time().
 
-    `gated` says whether nodes reach gates and not etcd itself.
+    `gated` says whether nodes reach gates and not etcd itself. `operators` has the origin of each operator's password
+    by its name.
     """
 
     operator: str
     secret: bytes = dataclasses.field(repr=False)
     clock: t.Callable[[], float] = time.time
     gated: bool = True
+    operators: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     async def publish(self, client: EtcdClient, fleet: Fleet, *, leaving: str = "", check: bool = False) -> Publication:
         """Bring the cluster to the fleet, or with `check` only compare; take the keys of the node `leaving` away.
@@ -73,7 +77,8 @@ class FleetPublisher:
             await exchange.check_rights_hold(client)
         seen = await exchange.observe(client, content.PUBLISHED, owners, leaving)
         renewed = await self._renewed(client, owners, wanted, seen)
-        access = rights.plan(owners, seen.access, self.operator, renewed)
+        renewed |= await self._renewed_operators(client, seen)
+        access = rights.plan(owners, seen.access, self.operator, renewed, fleet.has_live_policy, self.operators)
         keys_changed = content.plan(wanted.values(), seen.values)
         taken = content.removal(leaving, seen.of_nodes) if leaving else ()
         if not check:
@@ -85,10 +90,16 @@ class FleetPublisher:
             await exchange.write(client, content.operations(keys_changed))
             await exchange.change_access(client, _steps(last), self.secret)
         known = {node.name for node in fleet.nodes.values()} | {leaving}
+        left = [one.subject for one in access if (one.kind, one.action) == ("user", "-")]
         changes = sorted((*access, *keys_changed, *taken), key=lambda change: "-~+".index(change.action))
-        others = [name for name in rights.superusers(seen.access, self.operator) if name not in known]
+        others = [
+            name
+            for name in rights.superusers(seen.access, self.operator)
+            if name not in known and name not in self.operators
+        ]
         left_behind = content.left_behind(known, seen.of_nodes)
-        return Publication(seen.version, tuple(changes), left_behind, tuple(others))
+        operators_left = tuple(name for name in left if rights.was_operator(name, seen.access))
+        return Publication(seen.version, tuple(changes), left_behind, tuple(others), operators_left)
 
     async def _renewed(
         self, client: EtcdClient, owners: t.Iterable[str], wanted: Published, seen: ObservedCluster
@@ -101,6 +112,11 @@ class FleetPublisher:
         found = {node for node, one in noted.items() if one is not None and one != wanted.nodes[node][_ACCESS]}
         sure = {node for node, one in noted.items() if one is not None and self._is_fresh(seen, node)}
         return found | set(await exchange.refused(client, sorted(noted.keys() - found - sure), self.secret))
+
+    async def _renewed_operators(self, client: EtcdClient, seen: ObservedCluster) -> set[str]:
+        """Return the operators whose users have another password than that of this run."""
+        there = [name for name in sorted(self.operators) if name in seen.access.users]
+        return set(await exchange.refused(client, there, self.secret, self.operators))
 
     def _is_fresh(self, seen: ObservedCluster, node: str) -> bool:
         try:

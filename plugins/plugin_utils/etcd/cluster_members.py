@@ -14,6 +14,8 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import ETCD_PEER_PORT
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import keys, settings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import datastore_inventory
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.datastore_inventory import Operator
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError, shown
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.fleet_list import bare
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
@@ -104,6 +106,27 @@ def host_addresses(task_vars: t.Mapping[str, t.Any]) -> list[str]:
 def nodes_of(task_vars: t.Mapping[str, t.Any]) -> list[str]:
     """Return the sorted names of the nodes whose agents use the datastore."""
     return sorted(name for name in map(str, task_vars.get("groups", {}).get("calico_nodes", ())) if keys.is_node(name))
+
+
+def operators_of(task_vars: t.Mapping[str, t.Any], nodes: t.Collection[str]) -> tuple[Operator, ...]:
+    """Return the operators of calico_etcd_operators, as the task's host and a node have it; `nodes` are all of them.
+
+    Raise FleetError if it is invalid, or if the two have different ones.
+    """
+    name = datastore_inventory.OPERATORS
+    own = str(task_vars["inventory_hostname"])
+    values = [
+        inventory_source.plain_variable(_value(task_vars["hostvars"][host], host, name), host, name) or []
+        for host in (own, *sorted(nodes)[:1])
+    ]
+    if values[0] != values[-1]:
+        raise FleetError(
+            name,
+            None,
+            f"differs between hosts: {own} has {shown(values[0])}, {min(nodes)} has {shown(values[-1])}.",
+            "It is one value for all hosts: set it once, in group_vars/all.",
+        )
+    return datastore_inventory.operators(values[0], nodes)
 
 
 def node_addresses(task_vars: t.Mapping[str, t.Any]) -> list[str]:

@@ -28,6 +28,8 @@ CLIENT_KEY = "client.key"
 #: The fingerprints of certificates that gates refuse, one in a line.
 REVOKED = "revoked.txt"
 SECRETS = "secrets.json"
+#: The folder with a folder of each operator.
+OPERATORS = "operators"
 #: The most bytes of a file.
 _SIZE_LIMIT = 1 << 20
 #: The most characters of a user or password, as of etcd's own users.
@@ -44,8 +46,16 @@ def of_node(node: str) -> str:
     return f"nodes/{node}.pem"
 
 
+def of_operator(name: str, file: str = "issued.pem") -> str:
+    """Return the name of a file of an operator: without `file`, its certificate, its key, and certificates before."""
+    return f"{OPERATORS}/{name}/{file}"
+
+
 class EtcdFolder:
-    """The folder at `path`. Its files have mode 0600. A member's are in members/NAME, those of nodes in nodes."""
+    """The folder at `path`. Its files have mode 0600.
+
+    A member's are in members/NAME, those of nodes in nodes, and an operator's in operators/NAME.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -104,6 +114,25 @@ class EtcdFolder:
                 f"cannot be removed: {error.strerror}.",
                 f"No host was touched. Make the folder {self.path} writable.",
             ) from error
+
+    def operators(self) -> list[str]:
+        """Return the sorted names of the folders of operators. Raise FleetError if they cannot be listed."""
+        try:
+            with os.scandir(self.where(OPERATORS)) as entries:
+                return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise FleetError(
+                "etcd's folder", self.where(OPERATORS), f"cannot be read: {error.strerror}.", _READABLE
+            ) from error
+
+    def remove_operator(self, name: str, files: t.Iterable[str]) -> None:
+        """Remove these files of an operator, and its folder if that is empty then. Raise FleetError if that fails."""
+        for file in files:
+            self.remove(of_operator(name, file))
+        with contextlib.suppress(OSError):  # The folder has other files, or does not exist.
+            os.rmdir(os.path.dirname(self.where(of_operator(name))))
 
     def _make(self, folder: str) -> None:
         """Make the folder with its .gitignore, and `folder` in it. Raise OSError."""

@@ -34,7 +34,7 @@ _NAMED = 8
 
 @dataclasses.dataclass(frozen=True)
 class WantedFiles:
-    """What the files are for: the members, and the `nodes` by name.
+    """What the files are for: the members, and the `nodes` and `operators` by name.
 
     `own_authority` has the paths of the user's certificate and key, None for ours. `renew` makes all certificates anew.
     `succession` is "begin" or "finish", "" by the time that is left.
@@ -47,15 +47,21 @@ class WantedFiles:
     renew: bool = False
     succession: str = ""
     nodes: t.Sequence[str] = ()
+    operators: t.Sequence[str] = ()
 
 
 @dataclasses.dataclass
 class IssuedFiles:
-    """The files to write, in order, None for one to remove. `lines` says why, `notices` what is left to do."""
+    """The files to write, in order, None for one to remove. `lines` says why, `notices` what is left to do.
+
+    `operators_left` are operators who are not wanted, and whose certificates are on the list of revoked ones: their
+    files stay until `forgotten`, so that a run that is cut short is repeated.
+    """
 
     files: dict[str, t.Optional[bytes]] = dataclasses.field(default_factory=dict)
     lines: list[str] = dataclasses.field(default_factory=list)
     notices: list[str] = dataclasses.field(default_factory=list)
+    operators_left: list[str] = dataclasses.field(default_factory=list)
 
     def write(self, name: str, content: bytes, why: str) -> None:
         self.files[name] = content
@@ -87,30 +93,53 @@ def planned(folder: EtcdFolder, wanted: WantedFiles, now: datetime.datetime) -> 
         _member(folder, issue, wanted, f"members/{host.name}/server.pem", clients, host.name, {*names, _LOOPBACK}, now)
         _member(folder, issue, wanted, f"members/{host.name}/peer.pem", peers, host.name, names, now)
     _client(folder, issue, wanted, clients, now)
-    made = [node for node in wanted.nodes if _node(folder, issue, wanted, node, clients, now)]
-    if made:
-        more = f" and {len(made) - _NAMED} more" if len(made) > _NAMED else ""
-        issue.lines.append(f"nodes/: new certificates for {', '.join(made[:_NAMED])}{more}")
+    for kind, owners, name_of in (
+        ("nodes", wanted.nodes, etcd_folder.of_node),
+        (etcd_folder.OPERATORS, wanted.operators, etcd_folder.of_operator),
+    ):
+        made = [name for name in owners if _personal(folder, issue, wanted, name_of(name), clients, now)]
+        if made:
+            more = f" and {len(made) - _NAMED} more" if len(made) > _NAMED else ""
+            issue.lines.append(f"{kind}/: new certificates for {', '.join(made[:_NAMED])}{more}")
+    for name in folder.operators():
+        if name not in wanted.operators and folder.read(etcd_folder.of_operator(name)) is not None:
+            issue.operators_left.append(name)
+            _revoke(folder, issue, name, etcd_folder.of_operator(name))
     return issue
+
+
+def forgotten(names: t.Iterable[str]) -> IssuedFiles:
+    """Return the removal of the certificates of operators who left, after the cluster has shut them out."""
+    return IssuedFiles({etcd_folder.of_operator(name): None for name in names})
+
+
+def _revoke(folder: EtcdFolder, issue: IssuedFiles, owner: str, name: str) -> bool:
+    """Put the certificates in the file `name` on the list of revoked ones; return whether there are any."""
+    own = _certificates(folder.read(name))
+    content = issue.files.get(REVOKED) or folder.read(REVOKED) or b""
+    listed = content.decode("ascii", "replace").splitlines()
+    added = [text for text in map(certificates.fingerprint, own) if text not in listed]
+    if added or (own and f"# {owner}" not in listed):
+        lines = "".join(f"{line}\n" for line in [*listed, f"# {owner}", *added])
+        issue.write(REVOKED, lines.encode("ascii", "replace"), f"{len(added)} of {owner} more")
+    return bool(own)
 
 
 def revocation(folder: EtcdFolder, node: str) -> IssuedFiles:
     """Return what has to be written so that gates refuse all certificates that `node` has got. Nothing is written.
 
-    Raise FleetError if a file cannot be read.
+    It may be an operator, too. Raise FleetError if a file cannot be read.
     """
     issue = IssuedFiles()
-    name = etcd_folder.of_node(node)
-    content = folder.read(name)
-    if content is not None:
+    names = [
+        name for name in (etcd_folder.of_node(node), etcd_folder.of_operator(node)) if folder.read(name) is not None
+    ]
+    if names:
         certificates.check_library()
-    own = _certificates(content)
     listed = (folder.read(REVOKED) or b"").decode("ascii", "replace").splitlines()
-    added = [text for text in map(certificates.fingerprint, own) if text not in listed]
-    if own:
-        lines = "".join(f"{line}\n" for line in [*listed, f"# {node}", *added])
-        issue.write(REVOKED, lines.encode("ascii", "replace"), f"{len(added)} of {node} more")
-        issue.files[name] = None  # after the list has what only this file knows
+    revoked = [name for name in names if _revoke(folder, issue, node, name)]
+    if revoked:
+        issue.files.update(dict.fromkeys(revoked))  # after the list has what only these files know
     elif f"# {node}" not in listed:
         issue.notices.append(
             f"{node} has no certificate of its own in {folder.path}/nodes. If it has a copy of {CLIENT_CERTIFICATE}, "
@@ -251,14 +280,13 @@ def _client(folder: EtcdFolder, issue: IssuedFiles, wanted: WantedFiles, trust: 
         issue.write(CLIENT_CERTIFICATE, made.certificate_pem, why)
 
 
-def _node(
-    folder: EtcdFolder, issue: IssuedFiles, wanted: WantedFiles, node: str, trust: _Trust, now: datetime.datetime
+def _personal(
+    folder: EtcdFolder, issue: IssuedFiles, wanted: WantedFiles, name: str, trust: _Trust, now: datetime.datetime
 ) -> bool:
-    """Plan the certificate of a node's agent, and return whether a new one is made.
+    """Plan the file `name` with the certificate of a node or operator, and return whether a new one is made.
 
     Those before it stay in the file as long as they are valid, because they are revoked with it.
     """
-    name = etcd_folder.of_node(node)
     content = folder.read(name)
     if trust.signer is None or not _why(_pair(content, content), wanted, trust, now):
         return False

@@ -63,6 +63,8 @@ class ClusterPlan:
 class ClusterRequest:
     """What a run is asked for. `changed` names hosts whose files a run in check mode would change.
 
+    `operators_left` are operators whose users the run deletes: their watches end when members are restarted.
+
     `only` is RESTART or DEFRAGMENT for a run that does this to all members and nothing else. REVOKE does both, to
     members that answer: a node that is shut out keeps no watch, and its space goes back to the disks.
     """
@@ -71,6 +73,7 @@ class ClusterRequest:
     clear_alarms: bool = False
     only: str = ""
     changed: frozenset[str] = frozenset()
+    operators_left: tuple[str, ...] = ()
 
 
 def plan(hosts: t.Sequence[SeenHost], request: ClusterRequest = ClusterRequest()) -> ClusterPlan:
@@ -343,6 +346,8 @@ class _Change:
                 why = f"etcd {seen.version} becomes {future}"
             elif seen.stale or seen.name in self._request.changed:
                 why = "its files changed"
+            elif self._request.operators_left:
+                why = f"it ends watches of {', '.join(self._request.operators_left)}"
             if why:
                 self._steps.append(Step(RESTART, seen.name, f"restart: {why}"))
 

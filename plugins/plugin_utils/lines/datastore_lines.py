@@ -39,6 +39,31 @@ def superusers(names: t.Sequence[str]) -> list[str]:
     ]
 
 
+def operators_left(names: t.Sequence[str], own: bool) -> list[str]:
+    """Return one warning about operators whose users were deleted, [] for none; `own`: role calico_etcd has members."""
+    if not names:
+        return []
+    how = (
+        "Run playbooks/etcd.yml: it restarts the members, which ends"
+        if own
+        else "Restart the members of your cluster one by one, which ends"
+    )
+    return [
+        f"The users of operators who are not in calico_etcd_operators were deleted: {', '.join(map(shown, names))}. "
+        f"{how} watches that are still open."
+    ]
+
+
+def operators_without_certificate(names: t.Sequence[str]) -> list[str]:
+    """Return one warning about operators for whom playbooks/etcd.yml has made no certificate yet, [] for none."""
+    if not names:
+        return []
+    return [
+        f"Operators have no certificate yet, so they get no files: {', '.join(map(shown, names))}. Run "
+        "playbooks/etcd.yml, which makes it and lets their addresses in, then playbooks/site.yml again."
+    ]
+
+
 def left_behind(counts: t.Mapping[str, int]) -> list[str]:
     """Return one warning about keys that nodes wrote which the inventory does not have, [] for none."""
     if not counts:

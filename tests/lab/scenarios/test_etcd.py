@@ -296,6 +296,38 @@ def test_a_node_is_revoked(lab: BaseLab, cluster: Fleet) -> None:
 
 
 @pytest.mark.soak
+def test_an_operator_comes_and_goes(lab: BaseLab, cluster: Fleet) -> None:
+    """Its addresses reach etcd itself; afterwards they do not, its user is gone, and so are its open watches."""
+    path = Path(cluster.inventory) / "group_vars" / "all" / "operators.yml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    reach = f"timeout 3 bash -c 'exec 3<>/dev/tcp/{MEMBERS['node1']}/2379' 2>&1; echo $?"
+    address = lab.outside_exec(["bash", "-c", f"ip -o route get {MEMBERS['node1']}"]).stdout.split("src ")[1].split()[0]
+    assert lab.outside_exec(["bash", "-c", reach], check=False).stdout.splitlines()[-1] == "124"
+    path.write_text(f"calico_etcd_operators: [{{name: ada, addresses: [{address}]}}]\n")
+    run = cluster.play("etcd.yml").check()
+    assert "operators/: new certificates for ada" in run.output and "restart" not in run.output
+    assert lab.outside_exec(["bash", "-c", reach], check=False).stdout.splitlines()[-1] == "0"
+    issued = folder(cluster) / "operators" / "ada" / "issued.pem"
+    assert issued.stat().st_mode & 0o777 == 0o600
+    ask(lab, cluster, "/v3/auth/user/add", {"name": "ada", "password": "x"})
+    ask(lab, cluster, "/v3/auth/role/add", {"name": "ada"})
+    began = {node: lab.exec(node, "systemctl show -P MainPID calico-etcd").stdout for node in MEMBERS}
+    path.write_text("calico_etcd_operators: []\n")
+    run = cluster.play("etcd.yml").check()
+    assert len(re.findall(r"^node\d +restart: it ends watches of ada$", run.output, re.MULTILINE)) == 3, run.output
+    assert ask(lab, cluster, "/v3/auth/user/list", {})["users"] == ["root"]
+    assert lab.outside_exec(["bash", "-c", reach], check=False).stdout.splitlines()[-1] == "124"
+    listed = (folder(cluster) / "revoked.txt").read_text()
+    assert "# ada\n" in listed and not issued.exists()
+    for node in MEMBERS:
+        assert lab.exec(node, "systemctl show -P MainPID calico-etcd").stdout != began[node]
+        assert lab.exec(node, "cat /etc/calico-etcd/revoked.txt").stdout == listed
+    again = cluster.play("etcd.yml").check()
+    assert [again.recap()[node]["changed"] for node in MEMBERS] == [0, 0, 0], again.output
+    path.unlink()
+
+
+@pytest.mark.soak
 def test_an_alarm_is_named_and_ended(lab: BaseLab, cluster: Fleet) -> None:
     identity = ask(lab, cluster, "/v3/maintenance/status", {})["header"]["member_id"]
     ask(lab, cluster, "/v3/maintenance/alarm", {"action": "ACTIVATE", "memberID": identity, "alarm": "NOSPACE"})

@@ -10,6 +10,7 @@ one: it compares again.
 from __future__ import annotations
 
 import re
+import types
 import typing as t
 
 from .. import gateway, keys
@@ -212,14 +213,23 @@ async def _access(client: EtcdClient) -> Access:
     )
 
 
-async def refused(client: EtcdClient, nodes: t.Iterable[str], secret: bytes) -> list[str]:
-    """Return those of `nodes` whose users have another password than the one made of `secret`."""
+async def refused(
+    client: EtcdClient,
+    users: t.Iterable[str],
+    secret: bytes,
+    origins: t.Mapping[str, str] = types.MappingProxyType({}),
+) -> list[str]:
+    """Return those of `users` that have another password than the one made of `secret`.
+
+    `origins` has the origin of an operator's password by its name; that of a node is its name.
+    """
     found = []
-    for node in nodes:
+    for user in users:
+        derived = rights.password(secret, origins.get(user, user))
         try:
-            await client.call(AUTHENTICATE, auth.user_with_password(node, rights.password(secret, node)))
+            await client.call(AUTHENTICATE, auth.user_with_password(user, derived))
         except gateway.WrongPassword:
-            found.append(node)
+            found.append(user)
     return found
 
 
@@ -260,5 +270,5 @@ async def change_access(client: EtcdClient, steps: t.Iterable[AccessStep], secre
     """Carry out steps of a plan of rights.py, in their order."""
     for step in steps:
         user = step.password_of
-        body = auth.user_with_password(user, rights.password(secret, user)) if user else step.body
+        body = auth.user_with_password(user, rights.password(secret, step.origin or user)) if user else step.body
         await client.call(step.path, body)

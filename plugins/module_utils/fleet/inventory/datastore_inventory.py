@@ -9,17 +9,27 @@ import dataclasses
 import re
 import typing as t
 
-from ...state.errors import FleetError
+from ...base.addresses import parse_cidr_or_address
+from ...state.errors import FleetError, within
 from .policy_settings import LIVE_POLICY
 
 ENDPOINTS, CA, CERT, KEY = "calico_etcd_endpoints", "calico_etcd_ca", "calico_etcd_cert", "calico_etcd_key"
 USERNAME, PASSWORD = "calico_etcd_username", "calico_etcd_password"
 NODE_SECRET, PROGRESS = "calico_etcd_node_secret", "calico_etcd_progress_interval"
+OPERATORS = "calico_etcd_operators"
 
 #: The most members of a cluster that are named.
 MOST_ENDPOINTS = 16
+#: The most operators, and the most addresses of one.
+MOST_OPERATORS, MOST_ADDRESSES = 64, 256
+#: The largest number of an operator's rotation.
+_MOST_ROTATIONS = 1_000_000_000
+#: The user of etcd that may do everything.
+_ROOT = "root"
 _URL = re.compile(r"https://(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?)(:([0-9]{1,5}))?/?")
 _SECRET = re.compile(r"([0-9A-Fa-f]{2}){16,128}")
+#: A name that can be a part of a key of the datastore.
+_OPERATOR = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,62}[A-Za-z0-9])?", re.ASCII)
 #: The most characters of the name or the password of a user.
 TEXT_LIMIT = 256
 _SECRET_REMEDY = "Make one with `openssl rand -hex 32`, and encrypt it with ansible-vault."
@@ -40,6 +50,85 @@ class DatastoreVariables:
     password: t.Optional[str] = dataclasses.field(default=None, repr=False)
     node_secret: t.Optional[str] = dataclasses.field(default=None, repr=False)
     progress: t.Optional[int] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Operator:
+    """A user of etcd who writes live documents: its name, and the addresses and CIDRs from which it reaches members.
+
+    With another `rotation` it has another password.
+    """
+
+    name: str
+    addresses: tuple[str, ...] = ()
+    rotation: int = 0
+
+
+def operators(value: t.Any, nodes: t.Container[str] = (), username: t.Optional[str] = None) -> tuple[Operator, ...]:
+    """Return the operators in a value of calico_etcd_operators, in order of names.
+
+    `nodes` and `username`, that of runs, are names that no operator may have. Raise FleetError.
+    """
+    if not isinstance(value, (list, tuple)):
+        raise FleetError(OPERATORS, value, "is not a list.", _OPERATOR_EXAMPLE)
+    if len(value) > MOST_OPERATORS:
+        raise FleetError(OPERATORS, None, f"has {len(value)} entries.", f"Name at most {MOST_OPERATORS} operators.")
+    found: dict[str, Operator] = {}
+    for index, entry in enumerate(value):
+        operator = _operator(entry, f"{OPERATORS}[{index}]")
+        label = f"{OPERATORS}[{index}].name"
+        if operator.name in found:
+            raise FleetError(label, operator.name, "stands there twice.", "Name each operator once.")
+        if operator.name in nodes:
+            raise FleetError(label, operator.name, "is the name of a node.", "Give the operator another name.")
+        if operator.name in (_ROOT, username):
+            raise FleetError(
+                label, operator.name, "is the user of etcd that runs use.", "Give the operator another name."
+            )
+        found[operator.name] = operator
+    return tuple(found[name] for name in sorted(found))
+
+
+def _operator(entry: t.Any, label: str) -> Operator:
+    if not isinstance(entry, t.Mapping):
+        raise FleetError(label, entry, "is not a dictionary.", _OPERATOR_EXAMPLE)
+    for field in entry:
+        if field not in ("name", "addresses", "rotation"):
+            raise FleetError(within(label, str(field)), None, "is not a field of an operator.", _OPERATOR_EXAMPLE)
+    name, rotation, addresses = entry.get("name"), entry.get("rotation", 0), entry.get("addresses") or ()
+    if not isinstance(name, str) or not _OPERATOR.fullmatch(name):
+        raise FleetError(
+            within(label, "name"),
+            name,
+            "is not a name.",
+            "Write at most 64 letters, digits, '-', '_' and '.', a letter or digit first and last.",
+        )
+    if isinstance(rotation, bool) or not isinstance(rotation, int) or not 0 <= rotation <= _MOST_ROTATIONS:
+        raise FleetError(within(label, "rotation"), rotation, "is not a number from 0 on.", "Write for example 1.")
+    if not isinstance(addresses, (list, tuple)):
+        raise FleetError(within(label, "addresses"), addresses, "is not a list.", _OPERATOR_EXAMPLE)
+    if len(addresses) > MOST_ADDRESSES:
+        raise FleetError(
+            within(label, "addresses"),
+            None,
+            f"has {len(addresses)} entries.",
+            f"Name at most {MOST_ADDRESSES} addresses and CIDRs.",
+        )
+    networks = []
+    for number, address in enumerate(addresses):
+        network = parse_cidr_or_address(address) if isinstance(address, str) else None
+        if network is None:
+            raise FleetError(
+                f"{label}.addresses[{number}]",
+                address,
+                "is neither an address nor a CIDR.",
+                "Write it like 192.0.2.5 or 192.0.2.0/24.",
+            )
+        networks.append(str(network))
+    return Operator(str.__str__(name), tuple(networks), rotation)
+
+
+_OPERATOR_EXAMPLE = "Write for example [{name: ada, addresses: [192.0.2.5]}]."
 
 
 def read(get: t.Callable[[str], t.Any]) -> DatastoreVariables:

@@ -107,6 +107,9 @@ def _read(hosts: t.Sequence[Host], documents: t.Sequence[Document], etcd_members
     pools = pool_inventory.read(reader.get, settings.bgp_enabled)
     pool_inventory.check_known_to_routers(reader.get, pools)
     nodes = node_inventory.read(hosts)
+    datastore_inventory.operators(
+        reader.get(datastore_inventory.OPERATORS), nodes, reader.get(datastore_inventory.USERNAME)
+    )
     pool_inventory.check_families(pools, nodes, settings.underlay_mtu)
     pool_inventory.check_underlay(pools, nodes)
     settings = dataclasses.replace(

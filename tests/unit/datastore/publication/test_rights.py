@@ -18,6 +18,13 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.p
 
 SECRET = b"0123456789abcdef"
 SHOWN = "reads blocks/..endpoints/ heartbeats/, writes endpoints/node1/ heartbeats/node1/"
+LIVE = (
+    "reads blocks/..endpoints/ heartbeats/ inventory/ settings/, writes answers/node1/ endpoints/node1/ "
+    "heartbeats/node1/"
+)
+OPERATOR = "reads /host-routing/v1/, writes changes/ documents/ history/ada/"
+OPERATORS = {"ada": "operator/ada/0"}
+WITH_ADA = Access({"root": ("root",), "ada": ("ada",)}, {"ada": rights.operator_permissions("ada")})
 NOTHING = Access({}, {})
 
 
@@ -41,6 +48,85 @@ def test_a_node_may_write_its_two_prefixes_and_read_what_it_needs() -> None:
     }
     (own,) = [one.keys for one in rights.permissions("node1") if "endpoints/node1/" in one.keys.start]
     assert keys.endpoint_key("node1", "cali1") in own and keys.endpoint_key("node10", "cali1") not in own
+
+
+def test_with_live_policy_a_node_answers_and_reads_what_a_run_says() -> None:
+    more = rights.permissions("node1", live=True) - rights.permissions("node1")
+    assert more == {
+        Permission(KeyRange("/host-routing/v1/answers/node1/", "/host-routing/v1/answers/node10"), "READWRITE"),
+        Permission(KeyRange("/host-routing/v1/inventory/", "/host-routing/v1/inventory0"), "READ"),
+        Permission(KeyRange("/host-routing/v1/settings/", "/host-routing/v1/settings0"), "READ"),
+    }
+    assert rights.permissions("node1", live=True) > rights.permissions("node1")
+    (role,) = rights.plan(["node1"], given("node1"), "root", live=True)
+    assert role.line() == f"~ role     node1  {SHOWN}  ->  {LIVE}"
+    live = Access({"root": ("root",), "node1": ("node1",)}, {"node1": rights.permissions("node1", live=True)})
+    assert rights.plan(["node1"], live, "root", live=True) == ()
+    (back,) = rights.plan(["node1"], live, "root")
+    assert back.line() == f"~ role     node1  {LIVE}  ->  {SHOWN}"
+    assert {step.path for step in back.new} == {auth.ROLE_REVOKE} and len(back.new) == 3
+
+
+def test_an_operator_reads_everything_and_writes_documents_changes_and_its_own_history() -> None:
+    assert rights.operator_permissions("ada") == {
+        Permission(KeyRange("/host-routing/v1/", "/host-routing/v10"), "READ"),
+        Permission(KeyRange("/host-routing/v1/changes/", "/host-routing/v1/changes0"), "READWRITE"),
+        Permission(KeyRange("/host-routing/v1/documents/", "/host-routing/v1/documents0"), "READWRITE"),
+        Permission(KeyRange("/host-routing/v1/history/ada/", "/host-routing/v1/history/ada0"), "READWRITE"),
+    }
+    changes = rights.plan([], NOTHING, "root", operators=OPERATORS)
+    assert [change.line() for change in changes] == [f"+ role     ada  {OPERATOR}", "+ user     ada  role ada"]
+    assert changes[1].new == (
+        AccessStep(auth.USER_ADD, password_of="ada", origin="operator/ada/0"),
+        AccessStep(auth.USER_GRANT, auth.grant_role("ada", "ada")),
+    )
+    assert rights.plan([], WITH_ADA, "root", operators=OPERATORS) == ()
+
+
+def test_an_operators_password_is_no_nodes_and_changes_with_its_rotation() -> None:
+    texts = [rights.origin_of_operator("ada", 0), rights.origin_of_operator("ada", 1), "ada"]
+    assert texts[:2] == ["operator/ada/0", "operator/ada/1"] and not any(map(keys.is_node, texts[:2]))
+    assert len({rights.password(SECRET, text) for text in texts}) == 3
+    (change,) = rights.plan([], WITH_ADA, "root", ["ada"], operators={"ada": texts[1]})
+    assert change.line() == "~ user     ada    its password is set anew"
+    assert change.new == (AccessStep(auth.USER_PASSWORD, password_of="ada", origin="operator/ada/1"),)
+
+
+def test_an_operator_who_left_the_list_loses_its_user_and_role() -> None:
+    changes = rights.plan(["node1"], WITH_ADA._replace(users={**WITH_ADA.users, "node1": ("node1",)}), "root")
+    assert [change.line() for change in changes[:2]] == ["- user     ada  role ada", f"- role     ada  {OPERATOR}"]
+    assert rights.was_operator("ada", WITH_ADA) and not rights.was_operator("node1", given("node1"))
+    assert not rights.was_operator("a/b", Access({}, {"a/b": rights.operator_permissions("ada")}))
+
+
+def test_a_node_that_becomes_an_operator_keeps_no_right_of_a_node() -> None:
+    """And an operator that becomes a node keeps none of an operator."""
+    (change,) = rights.plan([], given("ada"), "root", operators=OPERATORS)
+    assert {step.path for step in change.new} == {auth.ROLE_REVOKE, auth.ROLE_GRANT}
+    assert change.line().endswith(f"->  {OPERATOR}")
+    (change,) = rights.plan(["ada"], WITH_ADA, "root")
+    assert change.line() == f"~ role     ada  {OPERATOR}  ->  {SHOWN.replace('node1', 'ada')}"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "operators", "said"),
+    [
+        (["ada"], ["ada"], "A node and an operator are called ada. Rename the operator in calico_etcd_operators."),
+        ([], ["boss"], "An operator is called boss, like the user of the datastore that may do everything. Rename it."),
+        ([], ["root"], "An operator is called root, like the user of the datastore that may do everything. Rename it."),
+        (
+            [],
+            ["backup"],
+            "The datastore has a user or role backup with rights that no operator has: it belongs to something else. "
+            "Rename the operator, or remove them (etcdctl user delete backup; etcdctl role delete backup).",
+        ),
+    ],
+)
+def test_names_that_no_operator_may_have(nodes: list[str], operators: list[str], said: str) -> None:
+    access = Access({"backup": ("reader",)}, {"reader": frozenset()})
+    with pytest.raises(ForeignUser) as refusal:
+        rights.plan(nodes, access, "boss", operators=dict.fromkeys(operators, "operator/x/0"))
+    assert str(refusal.value) == said
 
 
 def test_a_password_is_made_of_the_secret_and_the_name() -> None:

@@ -12,6 +12,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet impor
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import datastore_inventory
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.datastore_inventory import (
     DatastoreVariables,
+    Operator,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
@@ -113,3 +114,78 @@ def test_a_variable_of_the_role_is_no_misspelling() -> None:
     assert list(variables.misspelt(["calico_etcd_ca_cert", "calico_etcd_ca_key", "calico_etcd_endpoint"])) == [
         ("calico_etcd_endpoint", "calico_etcd_endpoints")
     ]
+
+
+def test_operators_are_read_in_order_of_names() -> None:
+    given = [
+        {"name": "berta", "rotation": 3},
+        {"name": "ada.l", "addresses": ["192.0.2.5", "198.51.100.7/24", "fd00::5"]},
+    ]
+    assert datastore_inventory.operators(given) == (
+        Operator("ada.l", ("192.0.2.5/32", "198.51.100.0/24", "fd00::5/128")),
+        Operator("berta", (), 3),
+    )
+    assert datastore_inventory.operators([]) == ()
+
+
+LIKE = "Write for example [{name: ada, addresses: [192.0.2.5]}]."
+NAME = "is not a name. Write at most 64 letters, digits, '-', '_' and '.', a letter or digit first and last."
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("ada", f"calico_etcd_operators ada is not a list. {LIKE}"),
+        (["ada"], f"calico_etcd_operators[0] ada is not a dictionary. {LIKE}"),
+        ([{"name": "a", "address": 1}], f"calico_etcd_operators[0].address is not a field of an operator. {LIKE}"),
+        ([{}], f"calico_etcd_operators[0].name {NAME}"),
+        ([{"name": "a/b"}], f"calico_etcd_operators[0].name a/b {NAME}"),
+        ([{"name": "a."}], f"calico_etcd_operators[0].name a. {NAME}"),
+        ([{"name": "x" * 65}], f"calico_etcd_operators[0].name {'x' * 65} {NAME}"),
+        (
+            [{"name": "a"}, {"name": "a"}],
+            "calico_etcd_operators[1].name a stands there twice. Name each operator once.",
+        ),
+        (
+            [{"name": "node1"}],
+            "calico_etcd_operators[0].name node1 is the name of a node. Give the operator another name.",
+        ),
+        *(
+            (
+                [{"name": name}],
+                f"calico_etcd_operators[0].name {name} is the user of etcd that runs use. Give the operator another "
+                "name.",
+            )
+            for name in ("root", "boss")
+        ),
+        (
+            [{"name": "a", "rotation": True}],
+            "calico_etcd_operators[0].rotation true is not a number from 0 on. Write for example 1.",
+        ),
+        (
+            [{"name": "a", "rotation": -1}],
+            "calico_etcd_operators[0].rotation -1 is not a number from 0 on. Write for example 1.",
+        ),
+        (
+            [{"name": "a", "addresses": "192.0.2.5"}],
+            f"calico_etcd_operators[0].addresses 192.0.2.5 is not a list. {LIKE}",
+        ),
+        (
+            [{"name": "a", "addresses": ["192.0.2.5", "192.0.2.256"]}],
+            "calico_etcd_operators[0].addresses[1] 192.0.2.256 is neither an address nor a CIDR. Write it like "
+            "192.0.2.5 or 192.0.2.0/24.",
+        ),
+        (
+            [{"name": "a", "addresses": ["192.0.2.5"] * 257}],
+            "calico_etcd_operators[0].addresses has 257 entries. Name at most 256 addresses and CIDRs.",
+        ),
+        (
+            [{"name": f"a{number}"} for number in range(65)],
+            "calico_etcd_operators has 65 entries. Name at most 64 operators.",
+        ),
+    ],
+)
+def test_operators_that_are_refused(given: t.Any, said: str) -> None:
+    with pytest.raises(FleetError) as error:
+        datastore_inventory.operators(given, {"node1"}, "boss")
+    assert str(error.value) == said

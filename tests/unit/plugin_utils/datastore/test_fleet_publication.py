@@ -12,6 +12,7 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import documents, heartbeats, keys
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import Credentials, EtcdClient
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import PermissionDenied, Put
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.heartbeats import Heartbeat
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import rights
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.exchange import (
@@ -43,9 +44,16 @@ class Cluster:
         self.etcd = FakeEtcd()
         self.etcd.users, self.etcd.granted, self.etcd.roles = {"root": "boss"}, {"root": {"root"}}, {"root": {}}
 
-    def publish(self, wanted: Fleet, secret: bytes = SECRET, gated: bool = True, **options: t.Any) -> Publication:
+    def publish(
+        self,
+        wanted: Fleet,
+        secret: bytes = SECRET,
+        gated: bool = True,
+        operators: t.Mapping[str, str] = {},
+        **options: t.Any,
+    ) -> Publication:
         client = EtcdClient(self.etcd.members, Credentials("root", "boss"), jitter=0.0)
-        return run(FleetPublisher("root", secret, lambda: NOW, gated).publish(client, wanted, **options))
+        return run(FleetPublisher("root", secret, lambda: NOW, gated, operators).publish(client, wanted, **options))
 
     def lines(self, wanted: Fleet, **options: t.Any) -> list[str]:
         return datastore_lines.plan(self.publish(wanted, **options).changes)
@@ -224,6 +232,52 @@ def test_blocks_come_before_the_user_and_the_user_goes_before_the_keys() -> None
     order.clear()
     cluster.publish(fleet({"node1": NODES["node1"]}), leaving="node2")
     assert order.index("/v3/auth/user/delete") < order.index("/v3/kv/deleterange") < order.index("/v3/kv/txn")
+
+
+def test_operators_get_users_and_new_passwords_and_lose_them() -> None:
+    cluster = Cluster()
+    assert not cluster.publish(fleet()).operators_left
+    ada, anew = ({"ada": rights.origin_of_operator("ada", rotation)} for rotation in (0, 1))
+    done = cluster.publish(fleet(), operators=ada)
+    assert [(change.action, change.kind, change.subject) for change in done.changes] == [
+        ("+", "role", "ada"),
+        ("+", "user", "ada"),
+    ]
+    assert cluster.etcd.users["ada"] == rights.password(SECRET, "operator/ada/0")
+    assert cluster.lines(fleet(), operators=ada) == []
+    assert cluster.lines(fleet(), operators=anew, check=True) == ["~ user     ada    its password is set anew"]
+    assert cluster.lines(fleet(), operators=anew) == cluster.lines(fleet(), operators=ada)
+    assert cluster.etcd.users["ada"] == rights.password(SECRET, "operator/ada/0")
+    assert sum("password" in line for line in cluster.lines(fleet(), secret=b"another secret  ", operators=ada)) == 3
+    cluster.publish(fleet(), operators=ada)
+    cluster.etcd.put(keys.history_key("ada", "1f"), b"{}")
+    done = cluster.publish(fleet())
+    assert done.operators_left == ("ada",) and "ada" not in cluster.etcd.users and "ada" not in cluster.etcd.roles
+    assert keys.history_key("ada", "1f") in cluster.values()
+    assert datastore_lines.operators_left(done.operators_left, own=True) == [
+        "The users of operators who are not in calico_etcd_operators were deleted: ada. Run playbooks/etcd.yml: it "
+        "restarts the members, which ends watches that are still open."
+    ]
+    assert datastore_lines.operators_left(done.operators_left, own=False) == [
+        "The users of operators who are not in calico_etcd_operators were deleted: ada. Restart the members of your "
+        "cluster one by one, which ends watches that are still open."
+    ]
+    assert datastore_lines.operators_left((), own=True) == []
+
+
+def test_with_live_policy_nodes_get_their_rights_and_lose_them_again() -> None:
+    cluster = Cluster()
+    cluster.publish(fleet(policy_enabled=True))
+    cluster.publish(fleet(policy_enabled=True, live_policy=True))
+    assert set(cluster.etcd.users) == {"root", *NODES}
+    client = EtcdClient(cluster.etcd.members, Credentials("node1", rights.password(SECRET, "node1")), jitter=0.0)
+    run(client.write([Put(keys.answer_key("node1", "1f"), b"{}")]))
+    for key in (keys.OPEN_CHANGE, keys.FLEET_SETTINGS, keys.history_key("node1", "1f"), keys.answer_key("node2", "1")):
+        with pytest.raises(PermissionDenied):
+            run(client.write([Put(key, b"{}")]))
+    cluster.publish(fleet(policy_enabled=True))
+    with pytest.raises(PermissionDenied):
+        run(client.write([Put(keys.answer_key("node1", "1f"), b"{}")]))
 
 
 def test_the_text_for_people() -> None:

@@ -95,6 +95,67 @@ def test_a_plan_has_steps_and_clients(inventory: pathlib.Path) -> None:
     assert named["fleet"] == result["fleet"]
 
 
+OPERATORS = "calico_etcd_operators: [{name: ada, addresses: [192.0.2.9, 'fd00::/64']}, {name: berta}]\n"
+
+
+def with_operators(inventory: pathlib.Path, text: str) -> None:
+    (inventory / "group_vars").mkdir(exist_ok=True)
+    (inventory / "group_vars" / "all.yml").write_text(text)
+
+
+def test_operators_reach_members_from_their_addresses(inventory: pathlib.Path) -> None:
+    """The controller's address stays one of operators."""
+    with_operators(inventory, OPERATORS)
+    dummy, result = run(inventory, "etcd_plan", {"seen": "seen"}, ANSWER)
+    assert result["operators"] == {"ipv4": ["192.0.2.5", "192.0.2.9"], "ipv6": ["fd00::/64"]}
+    assert result["fleet"] == {"ipv4": ["10.0.0.1", "10.0.0.2"], "ipv6": []}
+    assert result["fleet_addresses"] == ["10.0.0.1", "10.0.0.2"]
+
+
+def test_an_operator_who_left_is_shut_out_and_then_forgotten(inventory: pathlib.Path) -> None:
+    with_operators(inventory, OPERATORS)
+    assert run(inventory, "etcd_files", {})[1]["operators_left"] == []
+    with_operators(inventory, "calico_etcd_operators: [{name: berta}]\n")
+    (inventory / "hosts.yml").write_text(HOSTS.replace("node2", "ada"))
+    assert run(inventory, "etcd_files", {})[1]["users_left"] == []  # its user is that of a node
+    (inventory / "hosts.yml").write_text(HOSTS)
+    result = run(inventory, "etcd_files", {})[1]
+    assert (result["operators_left"], result["users_left"]) == (["ada"], ["ada"])
+    printed, dummy = run(inventory, "etcd_plan", {"seen": "seen", "operators_left": ["ada"]}, ANSWER)
+    assert printed == "etcd1            restart: it ends watches of ada"
+    folder = inventory / ".calico.etcd" / "operators"
+    run(inventory, "etcd_files", {"forget": ["ada"]}, check=True)
+    assert sorted(path.name for path in folder.iterdir()) == ["ada", "berta"]
+    assert run(inventory, "etcd_files", {"forget": ["ada"]})[1]["files"] == ["operators/ada/issued.pem"]
+    assert [path.name for path in folder.iterdir()] == ["berta"]
+    assert run(inventory, "etcd_files", {})[1]["operators_left"] == []
+
+
+def test_operators_of_nodes_alone_are_no_operators_who_left(inventory: pathlib.Path) -> None:
+    """A host of etcd that does not have the variable would shut all of them out."""
+    text = HOSTS.replace("{calico_node_address: 10.0.0.2/24}", "{calico_node_address: 10.0.0.2/24, x: 1}")
+    (inventory / "hosts.yml").write_text(text.replace("etcd1:\n", "etcd9: {calico_etcd_address: 10.0.0.9}\n"))
+    (inventory / "group_vars").mkdir()
+    (inventory / "group_vars" / "calico_nodes.yml").write_text(OPERATORS)
+    for action, args in (("etcd_files", {}), ("etcd_plan", {"seen": "seen"})):
+        (result,) = controller.run(
+            [controller.Run(action, args, str(inventory / "hosts.yml"), {"etcd9": {"seen": ANSWER}})]
+        )
+        assert result["msg"] == (
+            "calico_etcd_operators differs between hosts: etcd9 has [], etcd1 has [{name: ada, addresses: [192.0.2.9, "
+            "fd00::/64]}, {name: berta}]. It is one value for all hosts: set it once, in group_vars/all."
+        ), action
+
+
+@pytest.mark.parametrize("action", ["etcd_files", "etcd_plan"])
+def test_an_operator_with_the_name_of_a_node_is_refused(inventory: pathlib.Path, action: str) -> None:
+    with_operators(inventory, "calico_etcd_operators: [{name: node2}]\n")
+    args = {"seen": "seen"} if action == "etcd_plan" else {}
+    assert run(inventory, action, args, ANSWER)[1]["msg"] == (
+        "calico_etcd_operators[0].name node2 is the name of a node. Give the operator another name."
+    )
+
+
 def test_a_host_that_does_not_answer_stops_the_plan(inventory: pathlib.Path) -> None:
     assert run(inventory, "etcd_plan", {"seen": "seen"})[1]["msg"] == (
         "The answer of etcd1 cannot be used: it is None, not a table. Look at the host. The cluster was not changed."

@@ -432,3 +432,40 @@ def test_a_certificate_that_has_ended_is_not_listed(folder: EtcdFolder) -> None:
     run(folder, late, nodes=NODES)
     issued_files.apply(folder, issued_files.revocation(folder, "node1"))
     assert len((folder.read("revoked.txt") or b"").splitlines()) == 2
+
+
+ISSUED = "operators/ada/issued.pem"
+
+
+def test_an_operator_has_a_certificate_of_its_own(folder: EtcdFolder) -> None:
+    issue = run(folder, operators=["ada"])
+    assert list(issue.files) == [*FIRST, ISSUED] and issue.lines[-1] == "operators/: new certificates for ada"
+    assert signed(folder, ISSUED, "authority.pem")
+    assert certificate(folder, ISSUED) != certificate(folder, "client.pem")
+    assert not certificate(folder, ISSUED).subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    again = run(folder, operators=["ada"])
+    assert (again.files, again.operators_left) == ({}, [])
+    assert list(run(folder, NOW + 250 * DAY, operators=["ada"]).files)[-1] == ISSUED
+    assert (folder.read(ISSUED) or b"").count(b"BEGIN CERTIFICATE") == 2  # a revocation needs the one before, too
+
+
+def test_an_operator_who_left_is_revoked_until_the_cluster_has_shut_it_out(folder: EtcdFolder) -> None:
+    run(folder, operators=["ada", "berta"])
+    issue = run(folder, operators=["berta"])
+    assert (list(issue.files), issue.operators_left) == (["revoked.txt"], ["ada"])
+    own = certificates.fingerprint(certificate(folder, ISSUED))
+    assert (folder.read("revoked.txt") or b"").decode().splitlines() == ["# ada", own]
+    cut_short = run(folder, operators=["berta"])
+    assert (cut_short.files, cut_short.operators_left) == ({}, ["ada"])
+    issued_files.apply(folder, issued_files.forgotten(["ada"]))
+    assert run(folder, operators=["berta"]).operators_left == [] and folder.read(ISSUED) is None
+    both = run(folder)
+    assert both.operators_left == ["berta"] and len((folder.read("revoked.txt") or b"").splitlines()) == 4
+
+
+def test_an_operator_is_revoked_by_its_name_as_a_node_is(folder: EtcdFolder) -> None:
+    run(folder, operators=["ada"])
+    issue = issued_files.revocation(folder, "ada")
+    assert list(issue.files) == ["revoked.txt", ISSUED] and not issue.notices
+    issued_files.apply(folder, issue)
+    assert run(folder).operators_left == []
