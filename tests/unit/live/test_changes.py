@@ -45,6 +45,12 @@ def test_verbs(operator: Operator) -> None:
     )  # fmt: skip
 
 
+def test_a_move_out_of_variables_needs_an_inventory(operator: Operator) -> None:
+    assert operator.run("delete", "gnp", "a", "--adopt") == (
+        2, "", "calicoctl: --adopt moves resources out of an inventory's variables: add -i INVENTORY.\n"
+    )  # fmt: skip
+
+
 def test_other_kinds_belong_into_the_inventory(operator: Operator) -> None:
     pool = document("IPPool", "a", {"cidr": "10.0.0.0/16"})
     status, out, err = operator.apply(policy("a"), pool)

@@ -441,10 +441,27 @@ KINDS = (
 
 
 _LONGEST_SHORT_NAME = 5
-#: Kinds of Calico that do not exist here, and have names like others that do.
-_NOT_HERE = frozenset(
-    f"{name}{ending}" for name in ("kubecontrollersconfig", "kubecontrollersconfiguration") for ending in ("", "s")
-)
+_OF_KUBERNETES = "It is for Kubernetes, which is not here."
+_OF_BLOCKS = "`calicoctl ipam show --show-blocks` shows blocks, and the lockfile says which node has which."
+#: {names of kinds of Calico that do not exist here: what takes their place}
+_NOT_HERE = {
+    ("clusterinformation", "clusterinformations", "clusterinfo", "clusterinfos"): (
+        "`calicoctl version` shows the releases, and `calicoctl status` whether a node works."
+    ),
+    ("caliconodestatus", "caliconodestatuses", "nodestatus", "nodestatuses"): (
+        "`calicoctl node status` shows the sessions of a node, and playbooks/status.yml those of all nodes."
+    ),
+    (
+        "kubecontrollersconfiguration", "kubecontrollersconfigurations", "kubecontrollersconfig",
+        "kubecontrollersconfigs",
+    ): _OF_KUBERNETES,
+    (
+        "stagedkubernetesnetworkpolicy", "stagedkubernetesnetworkpolicies", "stagedkubernetespolicy",
+        "stagedkubernetespolicies", "sknp", "skpol", "skpols",
+    ): f"{_OF_KUBERNETES} Stage a policy as StagedNetworkPolicy.",
+    ("blockaffinity", "blockaffinities", "ipamblock", "ipamblocks"): _OF_BLOCKS,
+    ("ipamhandle", "ipamhandles"): "`calicoctl ipam show --ip ADDRESS` shows the handle of an address.",
+}  # fmt: skip
 
 
 def find(word: str) -> Kind:
@@ -455,9 +472,10 @@ def find(word: str) -> Kind:
         import difflib
 
         long = [name for name in names if len(name) > _LONGEST_SHORT_NAME]  # nobody misspells "pros"
-        near = [] if word.lower() in _NOT_HERE else difflib.get_close_matches(word.lower(), long, 1, 0.75)
-        hint = f"Did you mean {near[0]}? " if near else ""
-        raise UsageError(
-            f"resource type '{word}' is not supported. {hint}Here are: {', '.join(kind.names[0] for kind in KINDS)}."
-        )
+        instead = next((text for names_of, text in _NOT_HERE.items() if word.lower() in names_of), "")
+        if not instead:
+            near = difflib.get_close_matches(word.lower(), long, 1, 0.75)
+            hint = f"Did you mean {near[0]}? " if near else ""
+            instead = f"{hint}Here are: {', '.join(kind.names[0] for kind in KINDS)}."
+        raise UsageError(f"resource type '{word}' is not supported. {instead}")
     return kind

@@ -396,7 +396,35 @@ HERE = (
             f"resource type 'ippol' is not supported. Did you mean ippool? {HERE}",
         ),
         ("pods", f"resource type 'pods' is not supported. {HERE}"),
-        ("kubecontrollersconfig", f"resource type 'kubecontrollersconfig' is not supported. {HERE}"),
+        (
+            "kubecontrollersconfig",
+            "resource type 'kubecontrollersconfig' is not supported. It is for Kubernetes, which is not here.",
+        ),
+        (
+            "ClusterInfo default",
+            "resource type 'ClusterInfo' is not supported. `calicoctl version` shows the releases, and `calicoctl "
+            "status` whether a node works.",
+        ),
+        (
+            "nodestatus",
+            "resource type 'nodestatus' is not supported. `calicoctl node status` shows the sessions of a node, and "
+            "playbooks/status.yml those of all nodes.",
+        ),
+        (
+            "sknp -A",
+            "resource type 'sknp' is not supported. It is for Kubernetes, which is not here. Stage a policy as "
+            "StagedNetworkPolicy.",
+        ),
+        (
+            "ipamblocks",
+            "resource type 'ipamblocks' is not supported. `calicoctl ipam show --show-blocks` shows blocks, and the "
+            "lockfile says which node has which.",
+        ),
+        (
+            "ipamhandle",
+            "resource type 'ipamhandle' is not supported. `calicoctl ipam show --ip ADDRESS` shows the handle of an "
+            "address.",
+        ),
         (
             "ippool -o go-template=x",
             "unrecognized output format 'go-template=x'. Templates of Go are not read here: give `-o json` to a "
