@@ -4,6 +4,7 @@
 """The mirror: the content of the datastore that a node uses, read and checked key by key.
 
     /host-routing/v1/blocks/<node>       which addresses a node may have: the run's word
+    /host-routing/v1/changes/open        a change of live policy that is tried or asked about
     /host-routing/v1/documents/…         live policy: the word of operators
     /host-routing/v1/endpoints/<node>/…  what that node says of its workloads
 
@@ -11,7 +12,7 @@ A workload counts if its addresses lie in blocks of the node below whose prefix 
 there. A value that is refused is named, and the last good one of its key stays in force. Its key stays counted, so that
 the mirror can tell whether it has all keys of the store.
 
-A live document is kept as text, which live/live_reader.py reads.
+A live document is kept as text, which live/live_reader.py reads, and so is the open change.
 
 A node may write as much as it likes below its prefix, and takes memory of all others. So the number of its keys and the
 size of its documents are bounded, and so are all live documents together. Keys beyond that are counted alone, until the
@@ -142,6 +143,7 @@ class _Content:
         self.marks: dict[str, int] = {}
         self.nodes: dict[str, _OfNode] = {}
         self.documents = _Documents()
+        self.open_change: t.Optional[bytes] = None
         self.refused: dict[str, str] = {}
 
     def copy(self) -> _Content:
@@ -149,7 +151,7 @@ class _Content:
         copied = _Content(self.details)
         copied.marks, copied.refused = dict(self.marks), dict(self.refused)
         copied.nodes = {node: of_node.copy() for node, of_node in self.nodes.items()}
-        copied.documents = self.documents.copy()
+        copied.documents, copied.open_change = self.documents.copy(), self.open_change
         return copied
 
     def known(self, key: str) -> KnownKey:
@@ -187,6 +189,11 @@ class _Content:
                 yield endpoint
             elif prefix == keys.DOCUMENTS:
                 self._put_document(key, value)
+            elif key == keys.OPEN_CHANGE:
+                self.open_change = None
+                if len(value) > keys.CHANGE_BYTES:
+                    raise RefusedDocument(f"it has more than {keys.CHANGE_BYTES} bytes.")
+                self.open_change = value or None  # The copy on the disk has no value of it.
             else:
                 yield from self._put_for_node(key, value)
         except RefusedDocument as refusal:
@@ -238,6 +245,8 @@ class _Content:
         document = keys.parse_document_key(key)
         if document is not None:
             self.documents.texts.pop(document, None)
+        elif key == keys.OPEN_CHANGE:
+            self.open_change = None
         yield from self._forget(key)
         node = keys.name_in(prefix) if prefix is not None and document is None else ""
         of_node = self.nodes.get(node)
@@ -329,8 +338,8 @@ class Mirror:
 
     `endpoints` are the workloads that count, `complete` the nodes that have published all of theirs. `on_change` gets
     the keys of workloads that came, changed, went or began or ceased to count, and the nodes that `is_complete` has
-    changed for. With `details`, the workloads have theirs. `on_documents` is called when the live documents have
-    changed; it then has whole revisions alone, so that no transaction is half there.
+    changed for. With `details`, the workloads have theirs. `on_documents` is called when the live documents
+    or the open change may be other ones. It has whole revisions alone then, so that no transaction is half there.
     """
 
     def __init__(
@@ -343,7 +352,7 @@ class Mirror:
         self.endpoints: dict[EndpointKey, PublishedEndpoint] = {}
         self._on_change = on_change
         self._on_documents = on_documents
-        self._documents_changed = 0  # the revision of the last change of a live document, 0 if it was told
+        self._documents_changed = 0  # the revision of the last change for `on_documents`, 0 if it was told
         self._content = _Content(details)
         self._listing = _Content(details)
         self._complete: set[str] = set()
@@ -422,7 +431,7 @@ class Mirror:
             node = keys.parse_complete_key(one.key)
             if node is not None:
                 nodes.add(node)
-            if keys.share_of(one.key) == keys.DOCUMENTS:
+            if keys.share_of(one.key) == keys.DOCUMENTS or one.key == keys.OPEN_CHANGE:
                 self._documents_changed = one.mod_revision
         self.position = position
         self._take(touched, nodes)
@@ -480,6 +489,11 @@ class Mirror:
         One that is refused has its last good text. The object of a text that has not changed stays the same.
         """
         return dict(self._content.documents.texts)
+
+    @property
+    def open_change(self) -> t.Optional[bytes]:
+        """The value of keys.OPEN_CHANGE, None if there is none, or it was there before this agent started."""
+        return self._content.open_change
 
     @property
     def refused_documents(self) -> dict[str, str]:
@@ -566,6 +580,8 @@ class Mirror:
                 yield self._content.known(key), documents.encode_endpoint(published)
         for document, compressed in self._content.documents.texts.items():
             yield self._content.known(keys.document_key(document)), zlib.decompress(compressed)
+        if self._content.open_change is not None:
+            yield self._content.known(keys.OPEN_CHANGE), b""
         for key in self._content.refused:
             if not self._content.has_good(key):
                 yield self._content.known(key), b""

@@ -431,3 +431,19 @@ def test_the_last_good_text_of_a_refused_document_counts_towards_the_size(monkey
     mirror.change([KeyChange(first, None, 6)], Position(1, 6, 6))
     mirror.change([KeyChange(second, b"x" * 60, 7)], Position(1, 7, 7))
     assert set(texts(mirror)) == {"b"}
+
+
+def test_the_open_change_is_told_with_the_documents_of_its_revision(tmp_path: pathlib.Path) -> None:
+    told: list[tuple[dict[str, bytes], bytes | None]] = []
+    mirror = Mirror(on_documents=lambda: told.append((texts(mirror), mirror.open_change)))
+    mirror.change([KeyChange(keys.OPEN_CHANGE, b"trial", 5, True)], Position(1, 5, 5))
+    path = str(tmp_path / "copy")
+    snapshot.write(path, snapshot.parts(mirror.frozen(), 1.0))
+    restored = Mirror()
+    list(snapshot.read(path, restored))
+    assert (restored.open_change, restored.count, restored.refused()) == (None, 1, [])
+    mirror.change([KeyChange(keys.document_key(TIER), b"one", 6, True)], Position(1, 5, 5))
+    mirror.change([KeyChange(keys.OPEN_CHANGE, None, 6)], Position(1, 6, 6))
+    assert told == [({}, b"trial"), ({"early": b"one"}, None)]
+    mirror.change([KeyChange(keys.OPEN_CHANGE, b"x" * (600 << 10), 7, True)], Position(1, 7, 7))
+    assert mirror.open_change is None and mirror.refused() == [(keys.OPEN_CHANGE, "it has more than 524288 bytes.")]
