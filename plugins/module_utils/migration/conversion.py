@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 import typing as t
 
@@ -14,7 +15,7 @@ from ..base.typed_json import Unreadable, plain
 from ..ipam import lockfile
 from ..resources import api as resources
 from ..resources.api import IPPool, Node, ResourceError
-from . import kept_blocks, manifest_pools
+from . import kept_blocks, manifest_pools, operator_installation
 from .calico_blocks import CalicoBlocks
 from .given_documents import GivenDocument, flattened
 from .import_report import ImportReport, Remark
@@ -223,7 +224,7 @@ class _Conversion:
             pools, hosts.keys(), self._blocks.by_cidr.values(), self._workloads.addresses, self._report
         )
         self._workloads.keep_within(plan, hosts.keys())
-        documents += self._operators(bool(pools))
+        self._add_installations(documents)
         for document in documents:
             self._report.taken[document["kind"]] += 1
             spec = document.get("spec") or {}
@@ -247,22 +248,42 @@ class _Conversion:
             return {"ansible_host": address.partition("/")[0]}
         return {}
 
-    def _operators(self, pools: bool) -> list[dict[str, t.Any]]:
-        """Return the operator's Installations to keep: with pools beside them, each pool would stand in two places."""
-        kept: list[dict[str, t.Any]] = []
+    def _add_installations(self, documents: list[dict[str, t.Any]]) -> None:
+        """Add what the operator's Installations say beside `documents`: with pools there, each pool is one of both."""
+        pools = [t.cast(IPPool, resources.parse(one)) for one in documents if one["kind"] == "IPPool"]
         for document, what, place in self._installations:
+            try:
+                spec = plain(document.get("spec") or {})
+            except Unreadable as error:
+                self._report.for_a_person.append(Remark(what, f"has a spec that cannot be read: {error}.", place))
+                continue
+            if not isinstance(spec, dict):
+                self._report.for_a_person.append(Remark(what, "has a spec that is no mapping.", place))
+                continue
             if pools:
-                text = "asks for pools that are taken as they are. Its MTU and bgp are not taken."
-                self._report.for_a_person.append(Remark(what, text, place))
-            else:
-                try:
-                    spec = plain(document.get("spec") or {})
-                except Unreadable as error:
-                    self._report.for_a_person.append(Remark(what, f"has a spec that cannot be read: {error}.", place))
-                    continue
+                spec = self._beside(pools, spec, documents, what, place)
+            if spec or not pools:
                 name = {"name": document["metadata"]["name"]}
-                kept.append({"apiVersion": _OPERATOR, "kind": "Installation", "metadata": name, "spec": spec})
-        return kept
+                documents.append({"apiVersion": _OPERATOR, "kind": "Installation", "metadata": name, "spec": spec})
+
+    def _beside(
+        self,
+        pools: t.Sequence[IPPool],
+        spec: dict[str, t.Any],
+        documents: list[dict[str, t.Any]],
+        what: str,
+        place: str,
+    ) -> dict[str, t.Any]:
+        """Return the spec to keep of an Installation; its MTU goes into the FelixConfiguration among `documents`."""
+        felix = next((one for one in documents if _is_felix_default(one)), operator_installation.felix_document({}))
+        there = felix.get("spec") or {}
+        kept = operator_installation.beside_pools(
+            spec, pools, there, functools.partial(_remark, what, place), self._report
+        )
+        if kept.felix:
+            changed = {**felix, "spec": {**there, **kept.felix}}
+            documents[:] = [*(one for one in documents if one is not felix), changed]
+        return kept.spec
 
     def _pools_of_manifests(self) -> None:
         """Add the pools of calico-node's manifests, unless there are pools: then Calico has made them already."""
@@ -281,6 +302,14 @@ class _Conversion:
                 name = pool["metadata"]["name"]
                 self._report.changed.append(Remark(what, f"asks for the pool {name}.", place))
                 self._add_resource({"apiVersion": API_VERSION, **pool}, "IPPool", f"IPPool {name}", place)
+
+
+def _remark(what: str, place: str, text: str) -> Remark:
+    return Remark(what, text, place)
+
+
+def _is_felix_default(document: t.Mapping[str, t.Any]) -> bool:
+    return bool(document["kind"] == "FelixConfiguration" and document["metadata"]["name"] == "default")
 
 
 def _calico_node(document: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

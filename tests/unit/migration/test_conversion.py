@@ -166,7 +166,7 @@ def test_blocks_from_etcd_and_from_calicos_export_are_the_same() -> None:
         ([{"kind": "FelixConfiguration", "metadata": {"name": "default"}, "spec": {"wireguardEnabled": True}}],
          "FelixConfiguration default encrypts what nodes send each other. Nothing here does: "),
         ([{"apiVersion": "operator.tigera.io/v1", "kind": "Installation", "metadata": {"name": "default"}}],
-         "Installation default asks for pools that are taken as they are. Its MTU and bgp are not taken. (x.yml:1)"),
+         "Installation default says no more than its pools, which are taken as they are. (x.yml:1)"),
         ([{"apiVersion": "crd.projectcalico.org/v1", "kind": "GlobalNetworkPolicy",
            "metadata": {"name": "default.web"}, "spec": {"selector": "all()", "types": ["Ingress"]}}],
          "GlobalNetworkPolicy default.web was crd.projectcalico.org/v1, and is projectcalico.org/v3 now. (x.yml:1)"),

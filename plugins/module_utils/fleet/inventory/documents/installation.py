@@ -8,18 +8,17 @@ The operator makes pools of its field calicoNetwork.ipPools, with defaults of it
 
 from __future__ import annotations
 
-import ipaddress
 import typing as t
 
-from ....base.addresses import parse_cidr
+from ....resources import operator_pools
 from ....resources.errors import Refused
+from ....resources.operator_pools import PoolEntry, mapping
 from ....state.node_state import overhead
 
 #: The beginning of the apiVersion of the operator's kinds.
 OPERATOR = "operator.tigera.io/"
 _VERSION = f"{OPERATOR}v1"
 _NETWORK = "spec.calicoNetwork"
-_DEFAULT_NAMES = {4: "default-ipv4-ippool", 6: "default-ipv6-ippool"}
 #: {field of calicoNetwork: values that say what holds here in any case}
 _HOLDS: t.Mapping[str, tuple[t.Any, ...]] = {
     "linuxDataplane": ("Iptables",),
@@ -28,26 +27,6 @@ _HOLDS: t.Mapping[str, tuple[t.Any, ...]] = {
     "containerIPForwarding": ("Disabled",),
     "hostPorts": ("Disabled",),
 }
-_POOL_FIELDS = (
-    "name",
-    "cidr",
-    "encapsulation",
-    "natOutgoing",
-    "blockSize",
-    "nodeSelector",
-    "disableBGPExport",
-    "disableNewAllocations",
-    "allowedUses",
-    "assignmentMode",
-)
-
-
-class PoolEntry(t.NamedTuple):
-    """A pool of an Installation: its name, its path in the document, and its entry of calico_ip_pools."""
-
-    name: str
-    path: str
-    entry: t.Mapping[str, t.Any]
 
 
 class InstallationMeaning(t.NamedTuple):
@@ -70,15 +49,9 @@ def installation(content: t.Mapping[str, t.Any]) -> InstallationMeaning:
         raise Refused(
             content.get("apiVersion"), "is not an API that is known here.", f"Write {_VERSION}.", "apiVersion"
         )
-    spec = _mapping(content.get("spec"), "spec")
-    network = _mapping(spec.get("calicoNetwork"), _NETWORK)
-    listed = network.get("ipPools")
-    if listed is not None and not isinstance(listed, (list, tuple)):
-        raise Refused(
-            listed, "is not a list.", "Write the pools one a line, each behind a dash.", f"{_NETWORK}.ipPools"
-        )
-    pools = [_mapping(pool, f"{_NETWORK}.ipPools[{index}]") for index, pool in enumerate(listed or ())]
-    entries = [_entry(pool, f"{_NETWORK}.ipPools[{index}]", pools) for index, pool in enumerate(pools)]
+    spec = mapping(content.get("spec"), "spec")
+    network = mapping(spec.get("calicoNetwork"), _NETWORK)
+    entries = operator_pools.entries(network.get("ipPools"))
     values: dict[str, tuple[str, t.Any]] = {}
     if network.get("bgp") is not None:
         path = f"{_NETWORK}.bgp"
@@ -102,51 +75,10 @@ def _without_effect(spec: t.Mapping[str, t.Any], network: t.Mapping[str, t.Any])
             yield f"{_NETWORK}.{name}"
 
 
-def _mapping(value: t.Any, path: str) -> t.Mapping[str, t.Any]:
-    if value is None:
-        return {}
-    if not isinstance(value, t.Mapping):
-        raise Refused(value, "is not a mapping.", "Write its fields one a line, each with a colon.", path)
-    return value
-
-
 def _switch(value: t.Any, path: str) -> bool:
     if value not in ("Enabled", "Disabled"):
         raise Refused(value, "is not one of Enabled, Disabled.", "Choose one of these.", path)
     return bool(value == "Enabled")
-
-
-def _entry(pool: t.Mapping[str, t.Any], path: str, pools: t.Sequence[t.Mapping[str, t.Any]]) -> PoolEntry:
-    """Return the entry of a pool at `path`, with the operator's defaults; `pools` are all of the Installation."""
-    for field in pool:
-        if field not in _POOL_FIELDS:
-            raise Refused(None, "is not a field here.", f"The fields are {', '.join(_POOL_FIELDS)}.", f"{path}.{field}")
-    flat = {field: value for field, value in pool.items() if value not in (None, "")}
-    version = _version(flat.get("cidr"))
-    flat.setdefault("name", _name(flat.get("cidr"), version, pools))
-    flat.setdefault("encapsulation", "None" if version == 6 else "IPIP")
-    flat.setdefault("natOutgoing", "Disabled" if version == 6 else "Enabled")
-    disabled = flat.pop("disableNewAllocations", None)
-    if disabled is not None:
-        flat["disabled"] = disabled
-    return PoolEntry(str(flat["name"]), path, flat)
-
-
-def _version(cidr: t.Any) -> int:
-    found = parse_cidr(cidr) if isinstance(cidr, str) else None
-    return found.version if found is not None else 4
-
-
-def _name(cidr: t.Any, version: int, pools: t.Sequence[t.Mapping[str, t.Any]]) -> str:
-    """Return the name that the operator gives a pool without one: a fixed one if it is the only one of its family."""
-    versions = [_version(pool.get("cidr")) for pool in pools]
-    if len(versions) <= 2 and versions.count(version) == 1:
-        return _DEFAULT_NAMES[version]
-    try:
-        network = ipaddress.ip_network(str(cidr), strict=False)
-    except ValueError:
-        return _DEFAULT_NAMES[version]
-    return f"{network.network_address.exploded.replace(':', '.')}-{network.prefixlen}"
 
 
 def _underlay_mtu(value: t.Any, path: str, pools: t.Sequence[PoolEntry]) -> int:
