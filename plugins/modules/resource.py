@@ -17,6 +17,7 @@ description:
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
+  - baremetal.host_routing.inventory
   - baremetal.host_routing.attributes.controller
   - baremetal.host_routing.attributes
   - baremetal.host_routing.attributes.actiongroup_host_routing
@@ -24,12 +25,6 @@ attributes:
   diff_mode:
     support: full
 options:
-  inventory:
-    description:
-      - The file or folder of the inventory. It need not be the one of the play.
-      - A relative path is relative to the current folder.
-    type: path
-    required: true
   definition:
     description:
       - Calico's documents, as C(calicoctl get -o yaml) prints them. A dict, a list of them, or a text in YAML.
@@ -48,10 +43,6 @@ options:
         does. Otherwise it is refused.
     type: bool
     default: false
-  vault_password_file:
-    description:
-      - The file with the password of the inventory's encrypted files.
-    type: path
 seealso:
   - module: baremetal.host_routing.resource_info
 """

@@ -18,17 +18,12 @@ description:
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
+  - baremetal.host_routing.inventory
   - baremetal.host_routing.attributes.controller
   - baremetal.host_routing.attributes
   - baremetal.host_routing.attributes.actiongroup_host_routing
   - baremetal.host_routing.attributes.info_module
 options:
-  inventory:
-    description:
-      - The file or folder of the inventory. It need not be the one of the play.
-      - A relative path is relative to the current folder.
-    type: path
-    required: true
   kind:
     description:
       - The kind, as C(calicoctl get) takes it, such as V(IPPool) or V(gnp).
@@ -42,10 +37,6 @@ options:
     description:
       - The namespace of the resources to return. All namespaces if it is missing.
     type: str
-  vault_password_file:
-    description:
-      - The file with the password of the inventory's encrypted files.
-    type: path
 seealso:
   - module: baremetal.host_routing.resource
 """

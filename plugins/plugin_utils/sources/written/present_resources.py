@@ -31,6 +31,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inven
     Document,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import api as resources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 from ...lines.shown_path import shown_path
 from .. import fleet_documents, inventory_fleet, inventory_resources, inventory_source
@@ -102,9 +103,9 @@ class PresentNetwork(t.NamedTuple):
 
 
 def read(task_vars: t.Mapping[str, t.Any], kinds: t.Container[str], names: t.Container[str]) -> PresentNetwork:
-    """Return the resources of these kinds and names, and maybe others, of a valid inventory.
+    """Return the resources of these kinds and names, and maybe others, of an inventory.
 
-    Raise FleetError if it is not valid; for kinds that are in force as they are written only as far as they are read.
+    Raise FleetError if its hosts or documents cannot be read, and for a kind of SETTINGS also if it is not valid.
     """
     given = inventory_source.hosts(task_vars)
     merged = fleet_documents.of_hosts(given, task_vars)
@@ -137,18 +138,25 @@ def _in_force(
 ) -> t.Iterator[t.Mapping[str, t.Any]]:
     """Yield the documents of resources in force, without those of kinds that are not in `kinds`.
 
-    The fleet is planned only for kinds whose documents follow from its plan.
+    The fleet is planned only for kinds whose documents follow from its plan. If that fails, resources in lists are in
+    force as they are written: the change may be what makes the inventory valid, such as its first pool. Settings have
+    fields that no document and no list has, so a FleetError is raised for their kinds.
     """
-    wanted = [kind for kind in resources.KINDS if kind in kinds]
-    if _AS_WRITTEN.issuperset(wanted):
-        for key, one in listed.items():
-            if key.kind in kinds and one.document is not None:
-                yield one.document
-        return
-    fleet = inventory_fleet.planned_from(merged, task_vars).fleet
-    for kind, documents in inventory_resources.resources(fleet, merged).items():
-        if kind in kinds:
-            yield from documents
+    wanted = {kind for kind in resources.KINDS if kind in kinds}
+    if not _AS_WRITTEN.issuperset(wanted):
+        try:
+            fleet = inventory_fleet.planned_from(merged, task_vars).fleet
+        except FleetError:
+            if wanted.intersection(SETTINGS):
+                raise
+        else:
+            for kind, documents in inventory_resources.resources(fleet, merged).items():
+                if kind in kinds:
+                    yield from documents
+            return
+    for key, one in listed.items():
+        if key.kind in kinds and one.document is not None:
+            yield one.document
 
 
 def _key(document: Document) -> t.Optional[ResourceKey]:

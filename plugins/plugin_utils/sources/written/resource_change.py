@@ -57,7 +57,7 @@ class ResourceChange(t.NamedTuple):
 def change(task_vars: t.Mapping[str, t.Any], request: Data, write: bool) -> ResourceChange:
     """Plan, check and, with `write`, write the change that `request` asks for (cli/commands/inventory_change.py).
 
-    Raise CommandError if it is refused, and FleetError if the inventory is not valid before it. Then nothing changes.
+    Raise CommandError if it is refused, and FleetError if the inventory cannot be read before it. Then nothing changes.
     """
     folder = _inventory_folder(task_vars)
     journal = os.path.join(folder, JOURNAL)

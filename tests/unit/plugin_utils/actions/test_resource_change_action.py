@@ -84,6 +84,10 @@ CASES: dict[str, dict[str, t.Any]] = {
     "traversal": request("create", document("Tier", "../../x", {})),
     "control": request("create", document("Tier", "x", {}, annotations={"note": HOSTILE})),
     "link": request("create", document("Tier", "x", {})),
+    "first pool": request("create", document("IPPool", "default", {"cidr": "10.244.0.0/16"})),
+    "first policy": request("create", NEW),
+    "first settings": request("apply", document("BGPConfiguration", "default", {"asNumber": 64520})),
+    "repaired": request("apply", VXLAN),
     "one of two": request("create", document("Tier", "good", {}), document("Tier", "bad", {"order": "x"})),
 }  # fmt: skip
 
@@ -93,6 +97,10 @@ def inventory(folder: pathlib.Path, name: str) -> str:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         if name == "no folder":
             text = text.replace("[../net]", "[../net/pools.yml, ../net/bgp.yml]")
+        if name.startswith("first"):
+            text = text.replace("calico_ip_pools", "unused") if path == "prod/hosts.yml" else ""
+        if name == "repaired":
+            text = text.replace("cidr: 10.244.0.0/16", "cidr: none")
         if name == "crlf":
             text = text.replace("\n", "\r\n")
         (folder / path).write_text(text, newline="")
@@ -229,6 +237,24 @@ def test_a_change_is_refused_as_a_whole(results: t.Any, name: str, why: str) -> 
     assert result["failed"]
     assert result["msg"].replace(str(folder), "DIR").startswith(why)
     assert sorted(os.listdir(folder / "net")) == ["bgp.yml", "pools.yml"]
+
+
+def test_the_first_pool_of_an_inventory_makes_it_valid(results: t.Any) -> None:
+    """A folder without documents is enough to begin with. An inventory stays without a pool until it is given one."""
+    folder, result = results["first pool"]
+    assert result["lines"][-1] == "Successfully created 1 'IPPool' resource(s)"
+    assert yaml.safe_load(files(folder)["net/ippool/default.yml"])["spec"] == {"cidr": "10.244.0.0/16"}
+    assert results["first policy"][1]["msg"].startswith("nothing was written, because the inventory would not be valid")
+    assert results["first settings"][1]["msg"].startswith("calico_ip_pools is not set.")
+    for name in ("first policy", "first settings"):
+        assert results[name][1]["failed"]
+        assert sorted(os.listdir(results[name][0] / "net")) == ["bgp.yml", "pools.yml"]
+
+
+def test_an_invalid_document_is_replaced_by_a_valid_one(results: t.Any) -> None:
+    folder, result = results["repaired"]
+    assert result["lines"][-1] == APPLIED
+    assert yaml.safe_load(files(folder)["net/pools.yml"].partition("---")[2]) == VXLAN
 
 
 def test_a_folder_that_is_a_link_out_of_its_folder_is_not_written_through(results: t.Any) -> None:

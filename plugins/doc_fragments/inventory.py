@@ -1,0 +1,23 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """The options of modules about the resources of an inventory that may be another one than the play's."""
+
+    DOCUMENTATION = r"""
+options:
+  inventory:
+    description:
+      - The file or folder of the inventory. It need not be the one of the play.
+      - A relative path is relative to the current folder.
+    type: path
+    required: true
+  vault_password_file:
+    description:
+      - The file with the password of the inventory's encrypted files.
+    type: path
+"""
