@@ -31,7 +31,7 @@ from ...datastore.settings import DatastoreSettings, DatastoreSettingsError
 from ...datastore.snapshot import SnapshotHeader
 from ...node.store.clock import utc
 from ..concurrency.driver_thread import Worker
-from .heartbeats import Heartbeats, PolicyHeartbeats
+from .heartbeats import Heartbeats
 from .publisher import Publisher
 
 _log = logging.getLogger("calico.datastore")
@@ -49,14 +49,20 @@ _PATIENCE = 10.0
 NAMED = 16
 
 
+class DatastoreWriter(t.Protocol):
+    """A part that writes into the datastore until it is cancelled."""
+
+    async def run(self, client: EtcdClient) -> None: ...
+
+
 class LiveDatastore:
     """The datastore of one agent. It belongs to the event loop.
 
     `path` is the file of settings, `copy` that of the copy of `mirror`, for which `basis` returns the plan, and
     `thread` writes it. `on_synced` is called with whether the feed is in sync when that changes, `on_leave` before what
     was read is dropped, because the fleet has left the datastore. `trouble` gets a problem in words, or None.
-    `give_way` is that of Feed. `connect` makes a client, and raises DatastoreSettingsError. `listings` and
-    `resumptions` count how often the datastore was followed anew.
+    `more_writers` write beside the publisher. `give_way` is that of Feed. `connect` makes a client, and raises
+    DatastoreSettingsError. `listings` and `resumptions` count how often the datastore was followed anew.
     """
 
     def __init__(
@@ -68,7 +74,7 @@ class LiveDatastore:
         heartbeats: Heartbeats,
         thread: Worker,
         *,
-        policy_heartbeats: t.Optional[PolicyHeartbeats] = None,
+        more_writers: t.Sequence[DatastoreWriter] = (),
         on_synced: t.Callable[[bool], None] = lambda synced: None,
         on_leave: t.Callable[[], None] = lambda: None,
         basis: t.Callable[[], str] = lambda: "",
@@ -83,7 +89,7 @@ class LiveDatastore:
         self._copy = copy
         self._publisher = publisher
         self._heartbeats = heartbeats
-        self._policy_heartbeats = policy_heartbeats
+        self._more_writers = more_writers
         self._thread = thread
         self._on_synced = on_synced
         self._on_leave = on_leave
@@ -160,8 +166,7 @@ class LiveDatastore:
             asyncio.ensure_future(part)
             for part in (feed.run(), self._publisher.run(writing), self._heartbeats.run(writing))
         ]
-        if self._policy_heartbeats is not None:
-            parts.append(asyncio.ensure_future(self._policy_heartbeats.run(writing)))
+        parts += [asyncio.ensure_future(writer.run(writing)) for writer in self._more_writers]
         try:
             done, _pending = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
             for part in done:

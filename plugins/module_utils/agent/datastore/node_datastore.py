@@ -25,6 +25,7 @@ from ...state.remote_endpoints import Collected, RemoteEndpoints
 from ..known.host import AgentHost
 from ..known.known import Known
 from . import beat
+from .answers import Answers
 from .beat import Sessions
 from .details_choice import DetailsChoice
 from .heartbeats import Heartbeats, PolicyHeartbeats
@@ -51,6 +52,7 @@ class NodeDatastore:
         self._documents = OwnDocuments()
         self._table = known.table
         self._choice = DetailsChoice()
+        self.answers = Answers()
         self.live_policy = LivePolicyFeed(
             persisted,
             lambda: self.feed.mirror,
@@ -74,7 +76,7 @@ class NodeDatastore:
             self.publisher,
             Heartbeats(self._beat),
             host.thread("copy"),
-            policy_heartbeats=PolicyHeartbeats(self.live_policy.said, self.live_policy.beat),
+            more_writers=(PolicyHeartbeats(self.live_policy.said, self.live_policy.beat), self.answers),
             on_synced=self._synced,
             on_leave=self._keep_as_reports,
             basis=lambda: self.feed.basis,
