@@ -1,0 +1,168 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""bin/calicoctl of two operators against the etcd of Debian 12 (3.4) and 13 (3.5), with the rights of operators."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import threading
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import documents, keys
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import EtcdClient
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import Put
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import under
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import auth
+
+from tests.conftest import ROOT
+from tests.integration.playbooks.one_etcd import OneEtcd
+from tests.unit.live.conftest import Data, document, policy
+
+SECRET = "secret-of-an-operator"
+
+
+class Operators:
+    """A member with the users ada and bob; `run` is calicoctl as one of them."""
+
+    def __init__(self, etcd: OneEtcd, folder: pathlib.Path) -> None:
+        self.etcd, self.folder = etcd, folder
+        etcd.demand_passwords()
+        etcd.ask(self._begin)
+        for user in ("ada", "bob"):
+            self._settings(user)
+
+    async def _begin(self, client: EtcdClient) -> None:
+        await client.write([Put(keys.blocks_key("node1"), documents.encode_blocks(["10.244.0.0/26"]))])
+        for user in ("ada", "bob"):
+            await client.call(auth.USER_ADD, auth.user_with_password(user, SECRET))
+            await client.call(auth.ROLE_ADD, auth.new_role(user))
+            reads = [keys.WATCHED, under(keys.HISTORY), under(keys.INVENTORY), under(keys.SETTINGS)]
+            writes = [under(keys.DOCUMENTS), under(keys.history_of(user))]
+            for kind, ranges in ((auth.READ, [*reads, under(keys.HEARTBEATS)]), (auth.READWRITE, writes)):
+                for one in ranges:
+                    await client.call(auth.ROLE_GRANT, auth.grant(user, auth.Permission(one, kind)))
+            await client.call(auth.USER_GRANT, auth.grant_role(user, user))
+
+    def _settings(self, user: str) -> None:
+        files = self.etcd.files
+        spec = {
+            "datastoreType": "etcdv3",
+            "etcdEndpoints": self.etcd.url,
+            "etcdCACertFile": str(files / "ca.pem"),
+            "etcdCertFile": str(files / "client.pem"),
+            "etcdKeyFile": str(files / "client.key"),
+            "etcdUsername": user,
+            "etcdPassword": SECRET,
+        }
+        path = self.folder / f"{user}.cfg"
+        path.write_text(json.dumps({"apiVersion": "projectcalico.org/v3", "kind": "CalicoAPIConfig", "spec": spec}))
+        path.chmod(0o600)
+
+    def run(self, user: str, *words: str, given: str = "") -> tuple[int, str, str]:
+        command = [str(ROOT / "bin" / "calicoctl"), "-c", str(self.folder / f"{user}.cfg"), *words]
+        done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=120, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    def apply(self, user: str, *contents: Data, verb: str = "apply") -> tuple[int, str, str]:
+        return self.run(user, verb, "-f", "-", given=json.dumps(list(contents)))
+
+    def live(self) -> dict[str, Data]:
+        async def read(client: EtcdClient) -> dict[str, Data]:
+            return {
+                entry.key: json.loads(entry.value)
+                async for page in client.pages(under(keys.DOCUMENTS))
+                for entry in page.entries
+            }
+
+        found: dict[str, Data] = self.etcd.ask(read)
+        return found
+
+
+@pytest.fixture(params=[pytest.param("bookworm", marks=pytest.mark.soak), "trixie"])
+def operators(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> t.Iterator[Operators]:
+    member = OneEtcd(request.param, "127.119.7.2", tmp_path, tmp_path / "files")
+    member.start()
+    member.wait(user="")
+    yield Operators(member, tmp_path)
+    member.stop()
+
+
+def test_a_change_its_history_and_the_way_back(operators: Operators) -> None:
+    tier = document("Tier", "web", {"order": 10})
+    status, out, err = operators.apply("ada", tier, policy("web.a", tier="web"))
+    assert (status, err) == (0, ""), err
+    assert out.startswith("Successfully applied 2 resource(s)\nIt is change ")
+    assert operators.run("bob", "delete", "tier", "web")[2] == (
+        "calicoctl: Tier(web) is not deleted, because live policies are in it: GlobalNetworkPolicy(web.a). Delete them "
+        "first, or give them another tier\n"
+    )
+    assert operators.apply("bob", tier, policy("web.a", tier="web"), verb="delete")[0] == 0
+    assert operators.live() == {}
+    found = json.loads(operators.run("ada", "history", "-o", "json")[1])
+    assert [(one["user"], one["verb"]) for one in found] == [("ada", "apply"), ("bob", "delete")]
+    assert operators.run("ada", "rollback", found[1]["id"])[0] == 0
+    assert len(operators.live()) == 2
+    assert operators.run("ada", "delete", "tier", "web", "--dry-run")[0] == 1
+    assert operators.run("ada", "delete", "gnp", "web.a")[0] == 0
+    status, out, err = operators.run("ada", "delete", "tier", "web")
+    assert (status, err) == (0, "")
+
+
+def test_the_largest_transactions(operators: Operators) -> None:
+    """100 documents in 16 tiers, documents of 256 KiB before and after, and the deletion of tiers fit into one each."""
+    tiers = [document("Tier", f"t{number}") for number in range(16)]
+    assert operators.apply("ada", *tiers)[0] == 0
+    policies = [policy(f"t{number % 16}.p{number}", tier=f"t{number % 16}") for number in range(100)]
+    status, out, err = operators.apply("ada", *policies)
+    assert (status, err) == (0, "") and "transactions" not in out
+    large = [{"nets": [f"10.{number}.{one // 250}.{one % 250}/32" for one in range(14_000)]} for number in (1, 2)]
+    for spec in large:
+        status, out, err = operators.apply("ada", document("GlobalNetworkSet", "a", spec))
+        assert (status, err) == (0, ""), err
+    status, out, err = operators.apply("ada", *policies, *tiers, verb="delete")
+    assert (status, err) == (0, "") and "it is 2 transactions" in out
+    many = [document("GlobalNetworkSet", f"s{number}", {"nets": large[0]["nets"][:4_000]}) for number in range(12)]
+    status, out, err = operators.apply("ada", *many)
+    assert (status, err) == (0, "") and "transactions" in out
+    assert operators.apply("ada", *many, verb="delete")[::2] == (0, "")
+    assert len(operators.live()) == 1
+
+
+def test_an_operator_writes_only_its_own_history(operators: Operators) -> None:
+    operators._settings("bob")
+    text = (operators.folder / "bob.cfg").read_text()
+    assert operators.apply("bob", policy("a"))[0] == 0
+
+    async def forge(client: EtcdClient) -> None:
+        await client.write([Put(keys.history_key("ada", "20261130T160212.123-9f3a1c"), b"{}")])
+
+    with pytest.raises(Exception, match="permission denied"):
+        operators.etcd.ask(forge, "bob", SECRET)
+    (operators.folder / "bob.cfg").write_text(text.replace('"bob"', '"nobody"'))
+    assert operators.apply("bob", policy("a"))[0] == 1
+
+
+def test_two_operators_at_once(operators: Operators) -> None:
+    """Each patches other fields of the same policy: none is lost."""
+    operators.apply("ada", policy("a"))
+    failed: list[str] = []
+
+    def write(user: str) -> None:
+        for number in range(4):
+            status, dummy, err = operators.run(user, "label", "gnp", "a", f"{user}{number}=x")
+            if status:
+                failed.append(err)
+
+    threads = [threading.Thread(target=write, args=[user]) for user in ("ada", "bob")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (found,) = operators.live().values()
+    assert failed == [] and len(found["metadata"]["labels"]) == 8
+    changes = json.loads(operators.run("ada", "history", "-o", "json")[1])
+    assert len(changes) == 9 and all(one["user"] for one in changes)
