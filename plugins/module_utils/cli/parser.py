@@ -442,6 +442,7 @@ def _changes(commands: t.Any) -> None:
         parser.add_argument("--dry-run", action="store_true", help="show the change, and write nothing")
         if verb == "apply":
             _owner(parser)
+        _wait_for_nodes(parser)
         parser.add_argument(
             "--run", dest="run_playbook", action="store_true", help="show what the hosts would get, ask, and run it"
         )
@@ -481,6 +482,7 @@ def _live(commands: t.Any) -> None:
     parser.add_argument("id", metavar="ID", help="the id of a change")
     _config(parser)
     parser.add_argument("--dry-run", action="store_true", help="show the change, and write nothing")
+    _wait_for_nodes(parser)
 
 
 def _owner(parser: t.Any) -> None:
@@ -489,4 +491,14 @@ def _owner(parser: t.Any) -> None:
     )
     parser.add_argument(
         "--prune", action="store_true", help="live policy: delete what the owner has and the files do not"
+    )
+
+
+def _wait_for_nodes(parser: t.Any) -> None:
+    parser.add_argument(
+        "--wait", type=float, nargs="?", const=30.0, metavar="SECONDS",
+        help="live policy: return when all nodes have it in force (default: 30 seconds)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--force", action="store_true", help="live policy: also if nodes have a release that knows no live policy"
     )

@@ -22,6 +22,7 @@ from ..editing.change.resource_key import ResourceKey
 from ..editing.live import batches, live_plan, references, rollback
 from ..editing.live.live_plan import Data, DocumentChange, LivePlan
 from ..editing.live.references import Tiers
+from . import nodes
 from .store import ListingBeyondLimits, LiveStore
 
 #: How often a change is planned again because somebody else changed the same meanwhile, and the seconds between two.
@@ -56,10 +57,16 @@ class LiveChange(t.NamedTuple):
 
 
 class Writer:
-    """The writer of changes. `announce` gets a sentence before several transactions begin; `dry_run` writes nothing."""
+    """The writer of changes.
 
-    def __init__(self, store: LiveStore, announce: t.Callable[[str], None], dry_run: bool = False) -> None:
-        self._store, self._announce, self._dry_run = store, announce, dry_run
+    `announce` gets a sentence before several transactions begin. `dry_run` writes nothing. `force` writes also for
+    nodes that cannot have live policy in force.
+    """
+
+    def __init__(
+        self, store: LiveStore, announce: t.Callable[[str], None], dry_run: bool = False, force: bool = False
+    ) -> None:
+        self._store, self._announce, self._dry_run, self._force = store, announce, dry_run, force
 
     async def change(self, request: Data) -> LiveChange:
         """Make the change that a request asks for. Raise one of FAILURES, Conflict or PartialChange."""
@@ -118,6 +125,8 @@ class Writer:
                     )
                 if self._dry_run:
                     return LiveChange(plan)
+                if plan.changes and not done and not self._force:
+                    await nodes.check(self._store.client)
                 for part in parts:
                     found = await self._commit(part, tiers, verb, change, undone)
                     if found is None:

@@ -17,10 +17,14 @@ from ..cli.sources import Sources
 from ..datastore.live.history import is_change_id
 from ..editing.live import differences
 from ..editing.live.live_plan import Data
-from . import history_view
+from . import history_view, nodes
 from .change import LiveChange, Writer
 from .connection import with_store
+from .nodes import Waited
 from .store import LiveStore
+
+#: The most seconds of --wait, and the most nodes that a sentence names.
+_LONGEST_WAIT, _NAMED = 3600, 10
 
 
 def run(arguments: argparse.Namespace, sources: Sources) -> int:
@@ -44,11 +48,37 @@ def _change(arguments: argparse.Namespace, sources: Sources) -> int:
         sys.stdout.write("No resources specified\n")
         return DONE
 
-    async def work(store: LiveStore) -> LiveChange:
-        return await Writer(store, _announce, arguments.dry_run).change(request)
+    return _written(arguments, sources, lambda writer: writer.change(request))
 
-    _tell(with_store(sources.connection, work), sources, arguments.dry_run)
-    return DONE
+
+def _written(
+    arguments: argparse.Namespace, sources: Sources, write: t.Callable[[Writer], t.Awaitable[LiveChange]]
+) -> int:
+    """Write a change, and wait for the nodes if that is asked. Return the exit status: 1 if nodes do not have it."""
+    if arguments.wait is not None and not 0 <= arguments.wait <= _LONGEST_WAIT:
+        raise UsageError(f"--wait takes seconds, at most {_LONGEST_WAIT}.")
+
+    async def work(store: LiveStore) -> int:
+        change = await write(Writer(store, _announce, arguments.dry_run, arguments.force))
+        _tell(change, sources, arguments.dry_run)
+        if arguments.wait is None or not change.revision:
+            return DONE
+        sys.stdout.flush()
+        keys = [one.key for one in change.plan.changes]
+        return _told(await nodes.wait(store.client, store.cluster, change.revision, keys, arguments.wait), sources)
+
+    return with_store(sources.connection, work)
+
+
+def _told(waited: Waited, sources: Sources) -> int:
+    """Print which nodes have a change in force. Return the exit status."""
+    for node, why in sorted(waited.lacking.items()):
+        sources.warn(f"{node} does not have it in force: {why.rstrip('.')}.")
+    if waited.silent:
+        more = f" and {len(waited.silent) - _NAMED} more" if len(waited.silent) > _NAMED else ""
+        sources.warn(f"not known of nodes without a fresh heartbeat: {', '.join(waited.silent[:_NAMED])}{more}.")
+    sys.stdout.write(f"It is in force on {waited.in_force} nodes.\n")
+    return PROBLEMS if waited.lacking or not waited.in_force else DONE
 
 
 def _request(arguments: argparse.Namespace) -> t.Optional[Data]:
@@ -62,11 +92,7 @@ def _request(arguments: argparse.Namespace) -> t.Optional[Data]:
 def _rollback(arguments: argparse.Namespace, sources: Sources) -> int:
     _check_id(arguments.id)
 
-    async def work(store: LiveStore) -> LiveChange:
-        return await Writer(store, _announce, arguments.dry_run).undo(arguments.id)
-
-    _tell(with_store(sources.connection, work), sources, arguments.dry_run)
-    return DONE
+    return _written(arguments, sources, lambda writer: writer.undo(arguments.id))
 
 
 def _diff(arguments: argparse.Namespace, sources: Sources) -> int:

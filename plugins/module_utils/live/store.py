@@ -61,12 +61,14 @@ class ListingBeyondLimits(Exception):
 class LiveStore:
     """The live documents as the user `user` of etcd sees them, "" for a cluster that asks nobody for a password.
 
-    Methods raise EtcdError, Unreachable and ListingBeyondLimits.
+    `cluster` is the number of the cluster that a change was written to last, 0 before the first one. Methods raise
+    EtcdError, Unreachable and ListingBeyondLimits.
     """
 
     def __init__(self, client: EtcdClient, user: str) -> None:
         self.client = client
         self.user = user or NO_USER
+        self.cluster = 0
 
     async def view(self, wanted: t.Collection[ResourceKey], owner: str = "") -> LiveView:
         """Return what the datastore has of the documents `wanted`, and of those with the annotation of `owner`."""
@@ -136,8 +138,10 @@ class LiveStore:
         another one was asked, that key says whether it was done.
         """
         answer = await self.client.call("/v3/kv/txn", gateway.transaction_request(operations, conditions))
+        header = gateway.header_of(answer)
+        self.cluster = header.cluster
         if gateway.succeeded(answer):
-            return gateway.header_of(answer).revision
+            return header.revision
         own = await self.client.get(history_key(self.user, change))
         return own.mod_revision if own is not None else None
 

@@ -43,7 +43,7 @@ TIER = document("Tier", "web", {"order": 10})
 class Operator:
     """The controller of the operator `ada`; `run` is calicoctl, and `apply` applies documents.
 
-    So many answers to transactions as `lose_answers` are lost.
+    So many answers to transactions as `lose_answers` are lost. `before_call` is called before each call of a member.
     """
 
     def __init__(self, node: Node, fleet: FakeFleet, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,6 +54,7 @@ class Operator:
             add_operator(fleet.etcd, name)
         fleet.read_as("ada")
         self.lose_answers = 0
+        self.before_call: t.Callable[[], None] = lambda: None
         for member in fleet.etcd.members.values():
             monkeypatch.setattr(member, "call", self._losing(member.call))
 
@@ -61,6 +62,7 @@ class Operator:
         """Return a call of a member that does as it is asked and may break off before it answers."""
 
         async def answer(path: str, body: bytes, *rest: t.Any) -> tuple[int, bytes]:
+            self.before_call()
             found = await call(path, body, *rest)
             if self.lose_answers and b"request_put" in body:
                 self.lose_answers -= 1

@@ -61,8 +61,12 @@ def ask(request: Data, inventories: t.Sequence[str], vault_password: str) -> Dat
 
 def _check(arguments: argparse.Namespace) -> None:
     """Raise UsageError for options that make no sense together."""
-    if getattr(arguments, "owner", "") or getattr(arguments, "prune", False):
-        raise UsageError("--owner and --prune are for live policy in the datastore: leave out -i.")
+    if (
+        arguments.wait is not None
+        or arguments.force
+        or any(getattr(arguments, name, "") for name in ("owner", "prune"))
+    ):
+        raise UsageError("--wait, --force, --owner and --prune are for live policy in the datastore: leave out -i.")
     if not arguments.run_playbook and (arguments.playbook or arguments.yes or arguments.of_ansible):
         raise UsageError("--playbook, --yes and words behind -- are for --run.")
     if arguments.run_playbook and arguments.dry_run:
