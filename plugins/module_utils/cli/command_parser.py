@@ -18,8 +18,8 @@ _NO_DATASTORE = "This command asks no datastore: leave it out."
 _ONE_CLUSTER = "A file of -c names one datastore, without contexts: leave it out."
 _CHECKED = "Addresses with problems are always shown, and `ipam show --ip ADDRESS` shows one. Leave it out."
 _ONE_NODE = (
-    "This command is about one node: run it there. -i INVENTORY is for `get`, `export`, `ipam show`, `policy explain`, "
-    "`scale`, `validate`, and for `apply` and its like."
+    "This command is about one node: run it there. -i INVENTORY is for `get`, `export`, `ipam show`, `ipam check`, "
+    "`policy explain`, `scale`, `validate`, and for `apply` and its like."
 )
 #: What to do instead of an option that Calico has, or that other commands have, and this one has not.
 _INSTEAD = {

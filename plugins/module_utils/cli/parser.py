@@ -41,7 +41,7 @@ def build(program: str = "calicoctl", command: t.Optional[str] = None) -> Parser
     parser = Parser(
         prog=program,
         description="Show and check this node of the fleet and its workloads. The Ansible inventory is the source of\n"
-        "truth: commands that change resources in Calico print here which variable to edit.",
+        "truth: commands that change resources change its files (-i), or live policy.",
         epilog=_EPILOG,
     )
     parser.add_argument(

@@ -159,8 +159,8 @@ def test_every_option_and_argument_that_is_not_obvious_is_described() -> None:
         (
             "workload list -i hosts",
             "calicoctl workload list: unknown option '-i'. This command is about one node: run it there. -i INVENTORY "
-            "is for `get`, `export`, `ipam show`, `policy explain`, `scale`, `validate`, and for `apply` and its like. "
-            "See `calicoctl workload list --help`.",
+            "is for `get`, `export`, `ipam show`, `ipam check`, `policy explain`, `scale`, `validate`, and for `apply` "
+            "and its like. See `calicoctl workload list --help`.",
         ),
         (
             "node status --config=/etc/calico.cfg",
@@ -175,8 +175,8 @@ def test_every_option_and_argument_that_is_not_obvious_is_described() -> None:
         (
             "--inventory=hosts status",
             "calicoctl status: unknown option '--inventory'. This command is about one node: run it there. "
-            "-i INVENTORY is for `get`, `export`, `ipam show`, `policy explain`, `scale`, `validate`, and for `apply` "
-            "and its like. See `calicoctl status --help`.",
+            "-i INVENTORY is for `get`, `export`, `ipam show`, `ipam check`, `policy explain`, `scale`, `validate`, "
+            "and for `apply` and its like. See `calicoctl status --help`.",
         ),
         ("-i hosts", "calicoctl: unknown command 'hosts'. See `calicoctl --help`."),
         (
