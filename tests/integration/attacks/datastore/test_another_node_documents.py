@@ -16,6 +16,7 @@ import time
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.fleet import published_fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import (
     gateway,
     keys,
@@ -28,6 +29,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.g
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import EndpointKey
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.mirror import KEYS_OF_NODE, Mirror
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.settings import DatastoreSettings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.details import EndpointDetails
 
 from tests.etcd_cluster import EtcdCluster
 from tests.integration.datastore.reader import Reader, blocks, listed, put, reading, until
@@ -226,6 +228,41 @@ def test_documents_of_any_content(cluster: EtcdCluster) -> None:
         for key, published in reader.mirror.endpoints.items():
             assert key.node != "node1" or published == before[key]
         assert gaps[0] < 0.1, gaps
+
+    attacked(cluster, attack, as_listed=False)
+
+
+DETAILS: tuple[t.Any, ...] = (
+    *({"by": text} for text in ("\x1b[2J", "a\nb", "\ud800", "b" * 60_000, "$(id)", ["docker"], {"by": {}}, 1)),
+    *({"pool": "../../etc/passwd"}, {"container": "c" * 200}, {"mac": "ff:ff"}, {"endpoint": "e/../x"}),
+    *([["by", "docker"]] * 2000, "docker", 1, True, None, {f"field{number}": "x" for number in range(3000)}),
+)
+
+
+def test_details_of_any_content(cluster: EtcdCluster) -> None:
+    """Give its own workloads details with control characters, of wrong types, of 60 KB, or with unknown fields.
+
+    Gain: Text on the terminals of people who list workloads, memory of all readers, or workloads missing from policy.
+    Precedent: CWE-20, CWE-117, CWE-770.
+    Closed: 0.3.0
+    Result: Agents keep no details. Lists leave out each that is not valid, and the workloads count as before.
+    """
+
+    async def attack(attacker: EtcdClient, reader: Reader, operator: EtcdClient) -> None:
+        names = [f"x{number}" for number in range(len(DETAILS))]
+        plain = {name: put(number, "node1").value for number, name in enumerate(names)}
+        await attacker.write([Put(f"{OWN}{name}", value) for name, value in plain.items()])
+        await until(lambda: len(reader.mirror.endpoints) == len(HONEST) + len(names), reader.mirror.refused)
+        before = dict(reader.mirror.endpoints)
+        for name, shown in zip(names, DETAILS):
+            value = json.dumps({**json.loads(plain[name]), "details": shown}).encode()
+            await write_bytes(attacker, f"{OWN}{name}".encode(), value)
+        await operator.write([put(8, "node10")])
+        await until(lambda: EndpointKey("node10", "cali8") in reader.mirror.endpoints, "a change arrives")
+        assert reader.mirror.refused() == [] and before.items() <= reader.mirror.endpoints.items()
+        found = await published_fleet.listed(operator)
+        assert all(one.details == EndpointDetails() for one in found.workloads)
+        assert len(found.workloads) == len(reader.mirror.endpoints)
 
     attacked(cluster, attack, as_listed=False)
 
