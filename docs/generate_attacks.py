@@ -75,7 +75,11 @@ SECTIONS: dict[str, dict[str, str]] = {
         "local_user_ports": "Published ports at ::1",
         "local_user_etcd": "Ports of a member of etcd",
     },
-    "A user of Docker": {"docker_user": "The Docker driver", "docker_user_etcd": "Members of etcd"},
+    "A user of Docker": {
+        "docker_user": "The Docker driver",
+        "docker_user_labels": "Names and labels of containers",
+        "docker_user_etcd": "Members of etcd",
+    },
     "A hostile document": {
         "hostile_document": "Readers of documents",
         "hostile_lockfile": "Lockfiles",

@@ -236,6 +236,7 @@ SECTIONS = (
         "See [CNI](cni.md), [podman](../how-to/podman.md) and [Docker](../how-to/docker.md).",
         (
             "calico_node_runtimes",
+            "calico_node_runtime_labels",
             "calico_node_cni",
             "calico_node_cni_default",
             "calico_node_cni_network_name",

@@ -37,6 +37,7 @@ STARTED = (
     "plugins/lookup/*.py",
     "plugins/module_utils/agent/daemon.py",
     "plugins/module_utils/runtimes/docker/daemon.py",
+    "plugins/module_utils/runtimes/reporter/daemon.py",
     "plugins/module_utils/datastore/feed.py",
     "plugins/module_utils/datastore/gate/program.py",
     "plugins/module_utils/datastore/snapshot.py",

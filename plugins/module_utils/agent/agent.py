@@ -32,6 +32,7 @@ from .watch.unwritten_routes import UnwrittenRoutes
 from .workloads.addresses import WorkloadAddresses
 from .workloads.cleanup import Cleanup
 from .workloads.context import WorkloadContext
+from .workloads.describe import Descriptions
 from .workloads.transactions import Transactions
 from .workloads.upkeep.upkeep import Upkeep
 
@@ -80,7 +81,13 @@ class Agent:
         context = WorkloadContext.from_host(host, known, self.addresses, self.cleanup, self.passes.stages)
         self.upkeep = Upkeep(context, host)
         self.transactions = Transactions(
-            context, self.upkeep.joined, self.desired_state, self.passes, self.cuts, instruments.refused.add
+            context,
+            self.upkeep.joined,
+            self.desired_state,
+            self.passes,
+            self.cuts,
+            instruments.refused.add,
+            Descriptions(context, host.settings.runtime_labels, host.clock),
         )
         self.changes = NodeChanges(host, known, self.passes, context, self.cuts, self.datastore)
         self.paths = PathWatcher(host.kernels(), host.thread("paths"), lambda: known.persisted.state)

@@ -33,11 +33,13 @@ from ..runtimes.cni.dispatch import CniPlugin
 from ..runtimes.deleted import DeletedWhileDown
 from ..runtimes.netavark.dispatch import NetavarkPlugin
 from ..sockets.notify import Notifier
+from ..wire import protocol
 from ..wire import settings as settings_
 from ..wire.settings import AgentSettings, SettingsError
 from ..wire.shim_framing import CNI, NETAVARK
 from .agent import Agent
 from .agent_metrics import watch_agent
+from .api.bounds import ApiLimits
 from .api.server import Server, SocketInUse
 from .concurrency.fair_share import FairShare
 from .known.host import AgentHost
@@ -57,6 +59,8 @@ _log = logging.getLogger("calico")
 
 #: Seconds that the parts of the agent have to end when it is stopped.
 _PARTING = 5.0
+#: The most bytes of a request about a container.
+_DESCRIPTION_LIMIT = 64 << 10
 
 #: The keywords of LinuxKernel that a file of --paths may have.
 _FOLDERS = ("netns_folder", "marker_folder")
@@ -153,14 +157,16 @@ async def _serve(machine: Machine, settings: AgentSettings, digest: str, kernels
     _on_requests(agent, machine)
     await agent.start()
     await deleted.complete()
+    methods = Methods(agent, digest)
     server = Server(
         machine.agent_socket,
-        Methods(agent, digest).table,
+        methods.table,
         shims=shims,
         group=settings.group,
         observed=instruments.answered,
     )
     await server.start()
+    runtimes = await _for_runtimes(machine, methods, instruments)
     stopped = asyncio.Event()
     _on_stop(stopped)
     notifier.ready()
@@ -199,12 +205,32 @@ async def _serve(machine: Machine, settings: AgentSettings, digest: str, kernels
     finally:
         notifier.stopping()
         await server.stop()
+        if runtimes is not None:
+            await runtimes.stop()
         for task in tasks.values():
             task.cancel()
         # A limit is needed: before Python 3.12 wait_for() may lose a cancellation that coincides with the result.
         await asyncio.wait(tasks.values(), timeout=_PARTING)
         if metrics is not None:
             await metrics.stop()
+
+
+async def _for_runtimes(machine: Machine, methods: Methods, instruments: Instruments) -> t.Optional[Server]:
+    """Start the server for calico-runtimes.service and return it, None if its folder is missing or it cannot listen.
+
+    That unit has no other way to the agent, and this server has no other methods than those that it needs.
+    """
+    path = protocol.runtimes_socket(machine.agent_socket)
+    if not os.path.isdir(os.path.dirname(path)):
+        return None
+    limits = ApiLimits(line=_DESCRIPTION_LIMIT, connections=8, waiting=8 * _DESCRIPTION_LIMIT)
+    server = Server(path, methods.for_runtimes, group="", limits=limits, observed=instruments.answered)
+    try:
+        await server.start()
+    except SocketInUse as error:
+        _log.error("Names and labels of containers are not learned: %s", error)
+        return None
+    return server
 
 
 def _see_sessions(agent: Agent, sessions: t.Sequence[Session], unknown: str) -> None:

@@ -15,7 +15,8 @@ from ..dataplane.planning.plan import NodePlan
 from ..node.engine import running_engine
 from ..node.store import packed_state
 from ..state.node_state import NodeState
-from ..wire import protocol
+from ..wire import container_description, protocol
+from ..wire.container_description import ContainerDescription
 from ..wire.peer import Peer
 from ..wire.protocol import AgentError
 from ..wire.request import POOLS, PORTS, AddRequest, family, published_ports
@@ -47,7 +48,8 @@ _CHUNK = 16  # workloads that are handled between two calls of give_way
 class Methods:
     """The methods of the API.
 
-    `table` is a mapping from the name of a method to the Method for the server. `settings` is the digest of the
+    `table` is a mapping from the name of a method to the Method for the server, and `for_runtimes` is that of the
+    server for calico-runtimes.service. `settings` is the digest of the
     settings that the agent was started with. `root` is the uid whose plans may delay adds; the plans of other callers
     wait until no workload is being added, deleted or repaired, and are refused (try_again) as `NodeChanges.look` says.
     """
@@ -60,6 +62,10 @@ class Methods:
             "engine": running_engine.digest(agent.host.machine.engine) or "",
             "settings": settings,
             "api": API,
+        }
+        self.for_runtimes: dict[str, Method] = {
+            container_description.WATCH: Method(self.watch_containers, reads=_NONE, stream=True),
+            container_description.DESCRIBE: Method(self.describe, reads=container_description.READS, changes=True),
         }
         self.table: dict[str, Method] = {
             "workload.add": Method(self.add, changes=True),
@@ -215,6 +221,22 @@ class Methods:
     async def watch(self, params: Data, peer: Peer) -> t.AsyncIterator[Data]:
         async for event in self._agent.events.watch():
             yield event
+
+    async def watch_containers(self, params: Data, peer: Peer) -> t.AsyncIterator[Data]:
+        """Yield what containers have workloads, and each whose workload is added from then on."""
+        async for event in self._agent.events.watch(self._agent.transactions.descriptions.known):
+            if event["event"] in ("known", "overflow"):
+                yield event
+            elif event["event"] == "added":
+                workload = event["workload"]
+                docker, container = bool(workload.get("handed_over")), workload["container"]
+                if docker or container:
+                    yield {"event": "added", "docker": docker, "containers": [] if docker else [container]}
+
+    async def describe(self, params: Data, peer: Peer) -> Data:
+        prefixes = self._agent.transactions.descriptions.prefixes
+        description = ContainerDescription.from_params(params, prefixes)
+        return {"described": [one.id for one in await self._agent.transactions.describe(description)]}
 
 
 def planned(plan: NodePlan, in_sync: bool) -> Data:

@@ -83,6 +83,12 @@ class AttachedWorkload:
     #: Labels that were changed after it was attached, None for a removed one. `labels` contains the changes.
     relabelled: t.Mapping[str, t.Optional[str]] = dataclasses.field(default_factory=dict)
 
+    #: The container's name, as its runtime reported it; "" if it is not known.
+    container_name: str = ""
+
+    #: The part of `labels` that the container has itself. Labels that were given or set for the workload precede it.
+    container_labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+
     @property
     def attached_by(self) -> str:
         """The runtime that it belongs to: the name of one that is known, "docker" or "cni"; "" for none."""
@@ -95,12 +101,14 @@ class AttachedWorkload:
     def to_dict(self) -> dict[str, t.Any]:
         """Return the workload as plain data for JSON; `from_dict` reads it.
 
-        `netns_identity` and `relabelled` are left out, `handed_over`, `ports` and `runtime` if they are not set.
+        `netns_identity` and `relabelled` are left out, and `handed_over`, `ports`, `runtime`, `container_name` and
+        `container_labels` if they are not set.
         """
         plain = {**self.__dict__, "addresses": list(self.addresses), "labels": dict(self.labels)}
+        plain["container_labels"] = dict(self.container_labels)
         del plain["netns_identity"], plain["relabelled"]
         plain["ports"] = [port.to_dict() for port in self.ports]
-        for name in ("handed_over", "ports", "runtime"):
+        for name in ("handed_over", "ports", "runtime", "container_name", "container_labels"):
             if not plain[name]:
                 del plain[name]
         return plain
@@ -113,22 +121,40 @@ class AttachedWorkload:
     def with_labels(self, given: t.Mapping[str, str]) -> AttachedWorkload:
         """Return the workload as if it had been attached with the labels `given`, and relabelled as it was since.
 
-        The same object is returned if no label changes.
+        Its container's labels stay, except those that are given. The same object is returned if no label changes.
         """
-        kept = {**given, **self.relabelled}
-        labels = {key: text for key, text in kept.items() if text is not None}
-        return self if labels == self.labels else dataclasses.replace(self, labels=labels)
+        return self._with_both({**given, **self.relabelled}, self.container_labels)
 
     def labelled(self, labels: t.Mapping[str, t.Optional[str]]) -> AttachedWorkload:
         """Return the workload with these labels changed after its attachment; None removes a label.
 
         The changes are added to `relabelled`. The same object is returned if nothing changes.
         """
-        kept = {key: text for key, text in {**self.labels, **labels}.items() if text is not None}
         relabelled = {**self.relabelled, **labels}
-        if kept == self.labels and relabelled == self.relabelled:
+        changed = self if relabelled == self.relabelled else dataclasses.replace(self, relabelled=relabelled)
+        return changed._with_both({**self.own_labels, **relabelled}, self.container_labels)
+
+    @property
+    def own_labels(self) -> dict[str, str]:
+        """The labels that were given or set for the workload: those that its container does not add."""
+        return {key: text for key, text in self.labels.items() if key not in self.container_labels}
+
+    def described(self, name: str, labels: t.Mapping[str, str]) -> AttachedWorkload:
+        """Return the workload with its container's present name and labels, in place of earlier ones.
+
+        A label is ignored if the workload has one of that key, or one was removed from it. The same object is returned
+        if nothing changes.
+        """
+        named = self if name == self.container_name else dataclasses.replace(self, container_name=name)
+        return named._with_both({**self.own_labels, **self.relabelled}, labels)
+
+    def _with_both(self, own: t.Mapping[str, t.Optional[str]], container: t.Mapping[str, str]) -> AttachedWorkload:
+        """Return the workload with its own labels, None for one that it must not have, before the container's."""
+        added = {key: text for key, text in container.items() if key not in own}
+        labels = {**added, **{key: text for key, text in own.items() if text is not None}}
+        if labels == self.labels and added == self.container_labels:
             return self
-        return dataclasses.replace(self, labels=kept, relabelled=relabelled)
+        return dataclasses.replace(self, labels=labels, container_labels=added)
 
     @classmethod
     def from_dict(cls, data: t.Any) -> AttachedWorkload:
@@ -158,10 +184,10 @@ _RECORD = open_table(
     {"id": text(1 << 16, least=1), "name": text(least=1)},
     {
         **dict.fromkeys(("namespace", "interface", "netns", "netns_identity", "peer_interface", "pool"), text()),
-        **dict.fromkeys(("network", "container", "since", "runtime"), text()),
+        **dict.fromkeys(("network", "container", "since", "runtime", "container_name"), text()),
         **dict.fromkeys(("netns_owned", "handed_over"), flag),
         "addresses": items(_address),
-        "labels": by_name(text()),
+        **dict.fromkeys(("labels", "container_labels"), by_name(text())),
         "relabelled": by_name(maybe(text())),
         "mac": maybe(text()),
         "mtu": maybe(whole()),

@@ -26,6 +26,8 @@ VERSION = 1
 SOCKET = "/run/calico/agent.sock"
 #: The suffix of root's own socket, whose queue of connections no other user can fill.
 ROOT_SUFFIX = "-root"
+#: The suffix of the folder beside the agent's, whose socket answers calico-runtimes.service and has its methods alone.
+RUNTIMES_SUFFIX = "-runtimes"
 #: The group whose members may call methods that change nothing; only root may call the others.
 GROUP = "calico"
 
@@ -62,6 +64,12 @@ def root_socket(path: str) -> str:
     """Return the path of root's own socket beside the one at `path`: /run/calico/agent-root.sock for agent.sock."""
     stem, dot, suffix = path.rpartition(".")
     return f"{stem}{ROOT_SUFFIX}.{suffix}" if dot and "/" not in suffix else f"{path}{ROOT_SUFFIX}"
+
+
+def runtimes_socket(path: str) -> str:
+    """Return the path of the socket for runtimes: /run/calico-runtimes/agent.sock for /run/calico/agent.sock."""
+    folder, slash, name = path.rpartition("/")
+    return f"{folder}{RUNTIMES_SUFFIX}{slash}{name}"
 
 
 _FIELDS = ("version", "id", "method", "params")

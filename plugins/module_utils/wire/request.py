@@ -10,7 +10,7 @@ import ipaddress
 import re
 import typing as t
 
-from ..base import naming
+from ..base import container_labels, naming
 from ..base.addresses import family_of
 from ..base.published_port import LIMIT, InvalidPort, PublishedPort
 from ..base.terminal_text import cut
@@ -38,7 +38,8 @@ class AddRequest:
     `families` are the IP versions, 4 and 6, of the addresses; () means those of the pools, or else of the node's
     blocks, and those of `address` and `address6`. With `handed_over` a container engine moves the inner end into its
     container: there is no `netns` then, and `peer_interface` is chosen here. `network`, `container` and `runtime` are a
-    runtime's names of the network, the container and itself, "" without one. `ports` are the ports of the host to
+    runtime's names of the network, the container (its id) and itself, "" without one; `container_name` is the name
+    that people gave the container. `ports` are the ports of the host to
     publish, None to leave them.
     """
 
@@ -59,6 +60,7 @@ class AddRequest:
     network: str = ""
     container: str = ""
     runtime: str = ""
+    container_name: str = ""
     ports: t.Optional[tuple[PublishedPort, ...]] = None
 
     @classmethod
@@ -180,6 +182,7 @@ class AddRequest:
             network=self.network,
             container=self.container,
             runtime=self.runtime,
+            container_name=self.container_name if container_labels.is_name(self.container_name) else "",
             since=since,
         )
         known = endpoint(dataclasses.replace(workload, addresses=("0.0.0.0",)), Pool("", "", 0, "None"))
@@ -204,7 +207,7 @@ class AddRequest:
             "network",
             "container",
         ):
-            asked, have = getattr(self, field), getattr(workload, field)
+            asked, have = getattr(self, field), getattr(workload, "own_labels" if field == "labels" else field)
             if field == "netns" and self.handed_over and workload.handed_over:
                 continue  # `join` may have recorded it since.
             if asked != have and not (field == "labels" and self.container):

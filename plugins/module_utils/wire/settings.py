@@ -9,7 +9,8 @@ import dataclasses
 import hashlib
 import typing as t
 
-from ..base.typed_json import Unreadable, number, one_of, parse, table, text, whole
+from ..base.container_labels import PREFIXES_LIMIT, is_prefix
+from ..base.typed_json import Unreadable, items, number, one_of, parse, refuse, table, text, whole
 from ..files import bounded
 
 PATH = "/etc/calico/agent.json"
@@ -36,6 +37,7 @@ class AgentSettings:
     leak_grace: float = 900.0  # seconds that an address is seen without a workload until it is freed (Calico: the same)
     cooldown: float = 30.0  # seconds from an address's release until it may be assigned again
     sticky: float = 30.0  # seconds from an address's release for which it is kept for its workload; 0: none is kept
+    runtime_labels: t.Tuple[str, ...] = ()  # what begins the keys of those labels of containers that policy selects by
 
     @classmethod
     def from_dict(cls, data: t.Any, path: str = PATH) -> AgentSettings:
@@ -44,9 +46,19 @@ class AgentSettings:
         Raise SettingsError if `data` is not a dict, or has an unknown name or a value of another type or range.
         """
         try:
-            return cls(**_SETTINGS(data))
+            found = _SETTINGS(data)
+            if "runtime_labels" in found:
+                found["runtime_labels"] = tuple(found["runtime_labels"])
+            return cls(**found)
         except Unreadable as error:
             raise SettingsError(f"{path}: {error}. {_REMEDY}") from None
+
+
+def _prefix(value: t.Any) -> str:
+    """Return `value` if it can begin the key of a container's label. Raise Unreadable if it is anything else."""
+    if not isinstance(value, str) or not is_prefix(value):
+        refuse(value, "the beginning of a label's key, such as example.org/")
+    return str(value)
 
 
 _READERS = {
@@ -55,6 +67,7 @@ _READERS = {
     "metrics_address": text(),
     "metrics_port": whole(0, 65535),
     "log_level": one_of(*LEVELS),
+    "runtime_labels": items(_prefix, PREFIXES_LIMIT),
 }
 _SETTINGS = table({}, {field.name: _READERS[field.name] for field in dataclasses.fields(AgentSettings)})
 

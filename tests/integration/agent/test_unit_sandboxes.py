@@ -32,6 +32,7 @@ MOST = {
     "calico-firewall": 21,
     "calico-netns@": 15,
     "calico-node-state": 45,
+    "calico-runtimes": 12,
 }
 #: The number of rules of a large policy (docs/reference/benchmarks.md).
 RULES = 35_000

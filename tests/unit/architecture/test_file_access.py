@@ -122,6 +122,7 @@ LIMITED = {
     f"{ENGINE}/datastore/gate/lists.py": "It runs on members, which have of other rooms only what reads JSON.",
     f"{ENGINE}/node/change/missing_files.py": "It compares a file with a text of this length.",
     f"{ENGINE}/node/engine/engine_start.py": "It is installed alone and imports nothing of the engine.",
+    f"{ENGINE}/runtimes/reporter/engine_api.py": "It reads an answer of HTTP.",
 }
 
 

@@ -15,6 +15,7 @@ import socket
 import struct
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import container_labels
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import status
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render.document_text import (
     NotReadable,
@@ -46,9 +47,15 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.cn
 from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.docker.driver import DockerDriver
 from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.docker.networks import Networks
 from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.netavark.dispatch import NetavarkPlugin
+from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.reporter import engine_api
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.wire import protocol, shim_framing
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire import (
+    container_description,
+    protocol,
+    shim_framing,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.plugin_errors import CniError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.request import read_params
 
 #: What the plugins and the driver say of their own faults.
 _FAULT = b"error in its code"
@@ -219,11 +226,25 @@ def _resource_file(data: bytes) -> None:
 
 _KEY = EndpointKey("node2", "cali1")
 
+
 #: {name of a folder of the corpus: the function that reads any bytes}
+def _container(data: bytes) -> None:
+    """Read bytes as a runtime's answer, as its event, and as what the reporter says of it."""
+    engine_api.changed_in(data)
+    with contextlib.suppress(engine_api.EngineError):
+        found = engine_api.container_in(data)
+        labels, dummy = container_labels.chosen(found.labels, ("example.org/",))
+        assert all(container_labels.is_label(*label) for label in labels.items())
+    with contextlib.suppress(ValueError, protocol.AgentError):
+        params = read_params("containers.describe", container_description.READS, json.loads(data))
+        container_description.ContainerDescription.from_params(params, ("example.org/",))
+
+
 TARGETS: dict[str, t.Callable[[bytes], None]] = {
     "birdc": lambda data: _but_for(status.parse_sessions)(data.decode("utf-8", "replace")),  # type: ignore[arg-type]
     "blocks": _but_for(documents.decode_blocks, documents.RefusedDocument),
     "cni": _shim(CniPlugin(_Refusing())),  # type: ignore[arg-type]
+    "container": _container,
     "connections": _netlink(lambda channel: list(conntrack.connections(channel))),
     "docker": _docker,
     "endpoint": _but_for(lambda data: documents.decode_endpoint(_KEY, data, None, True), documents.RefusedDocument),

@@ -119,6 +119,38 @@ def test_dockers_driver_listens_where_docker_is(variables, listens):
     assert {"/etc/systemd/system/calico-docker.socket", "/etc/systemd/system/calico-docker.service"} <= {*files()}
 
 
+@pytest.mark.parametrize(
+    ("preflight", "labels", "variables", "reads"),
+    [
+        ({"docker": True}, [], {}, True),
+        ({"docker": False, "packages": {"podman": "4.3"}}, [], {}, False),  # its plugin says the names itself
+        ({"docker": False, "packages": {"podman": "4.3"}}, ["x.org/"], {}, True),
+        ({"docker": False, "packages": {"podman": None}}, ["x.org/"], {}, False),
+        ({"docker": False, "packages": {}}, ["x.org/"], {}, False),
+        ({}, ["x.org/"], {}, False),
+        ({"docker": True}, ["x.org/"], {"calico_node_agent": False}, False),
+        ({"docker": True}, ["x.org/"], {"inventory_hostname": "rr1"}, False),
+    ],
+)
+def test_names_and_labels_are_read_where_a_runtime_is(preflight, labels, variables, reads):
+    given = {"calico_node_observed": {"preflight": preflight}, "calico_node_runtime_labels": labels, **variables}
+    (unit,) = [unit for unit in made("calico_node_units", **given) if unit["name"] == "calico-runtimes.service"]
+    assert (unit["enabled"], unit["started"]) == (reads, reads)
+    settings = json.loads(files(**given)["/etc/calico/agent.json"]["content"])
+    assert AgentSettings.from_dict(settings).runtime_labels == tuple(labels)
+
+
+def test_the_reporter_has_no_right_but_to_tell_the_agent():
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str
+    unit.read(ROLE / "files" / "systemd" / "calico-runtimes.service")
+    service = unit["Service"]
+    assert service["CapabilityBoundingSet"] == "" and service["RestrictAddressFamilies"] == "AF_UNIX"
+    assert service["InaccessiblePaths"] == "-/run/calico" and service["ProtectSystem"] == "strict"
+    assert service["PrivateNetwork"] == service["NoNewPrivileges"] == "yes"
+    assert not {"ReadWritePaths", "StateDirectory", "RuntimeDirectory", "AmbientCapabilities"} & set(service)
+
+
 def test_dockers_driver_is_there_before_docker_and_roots_alone():
     unit = configparser.ConfigParser(strict=False, interpolation=None)
     unit.optionxform = str
@@ -197,7 +229,7 @@ def test_the_agents_unit_lets_it_do_its_work():
     unit.read(ROLE / "files" / "systemd" / "calico-agent.service")
     service = unit["Service"]
     assert service["Type"] == "notify" and service["Restart"] == "always" and service["KillMode"] == "process"
-    assert service["RuntimeDirectoryPreserve"] == "yes" and service["RuntimeDirectory"] == "calico"
+    assert service["RuntimeDirectoryPreserve"] == "yes" and service["RuntimeDirectory"] == "calico calico-runtimes"
     assert unit["Unit"]["StartLimitIntervalSec"] == "0"
     assert "ProtectKernelTunables" not in service  # the agent writes /proc/sys/net
     assert "PrivateNetwork" not in service and "MountFlags" not in service

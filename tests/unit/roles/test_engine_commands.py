@@ -35,7 +35,7 @@ def test_all_commands_run_the_engine_by_its_start() -> None:
     places = {place.partition(":")[0] for place in engine_commands()}
     assert places == {
         "calico-agent.service", "calico-docker.service", "calico-files.service", "calico-firewall.service",
-        "calico-netns@.service", "calico-node-state.service", "calicoctl",
+        "calico-netns@.service", "calico-node-state.service", "calico-runtimes.service", "calicoctl",
     }  # fmt: skip
     started = f"/usr/bin/python3 -I {_ENGINES}start "
     assert [command for command in engine_commands().values() if not command.startswith(started)] == []

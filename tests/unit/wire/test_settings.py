@@ -18,7 +18,7 @@ from tests.conftest import ROOT
     [
         ("[]", "it is a list, not a table."),
         ('{"grup": "x"}', "grup is not known. There are: group, metrics_address, metrics_port, log_level,"
-         " resync_interval, cleanup_grace, leak_grace, cooldown, sticky."),
+         " resync_interval, cleanup_grace, leak_grace, cooldown, sticky, runtime_labels."),
         ('{"cooldown": "x"}', "cooldown is x, not a number from 0 to 1e+12."),
         ('{"metrics_port": 1.5}', "metrics_port is 1.5, not a whole number from 0 to 65535."),
         ('{"metrics_port": 65536}', "metrics_port is 65536, not a whole number from 0 to 65535."),
@@ -27,6 +27,11 @@ from tests.conftest import ROOT
         ('{"cooldown": Infinity}', "it cannot be read: Infinity is not a number of JSON."),
         ('{"cooldown": 1e999}', "cooldown is inf, not a number from 0 to 1e+12."),
         ('{"cooldown": 1, "cooldown": 2}', "it cannot be read: an object has the key cooldown twice."),
+        ('{"runtime_labels": "a"}', "runtime_labels is a, not a list of at most 32."),
+        ('{"runtime_labels": [""]}', "runtime_labels[0] is '', not the beginning of a label's key, such as"
+         " example.org/."),
+        ('{"runtime_labels": ["projectcalico.org/"]}', "runtime_labels[0] is projectcalico.org/, not the beginning of a"
+         " label's key, such as example.org/."),
         ('{"group": null}', "group is None, not a text of at most 4096 characters."),
         ('{"leak_grace": NaN}', "it cannot be read: NaN is not a number of JSON."),
     ],
@@ -53,6 +58,6 @@ def test_settings_are_loaded_with_defaults_and_damage_is_an_error(tmp_path):
 def test_every_setting_is_documented():
     page = (ROOT / "docs" / "reference" / "agent.md").read_text()
     for field in dataclasses.fields(settings.AgentSettings):
-        default = f"{field.default:g}" if isinstance(field.default, float) else str(field.default)
+        default = f"{field.default:g}" if isinstance(field.default, float) else str(field.default or "[]")
         (line,) = [line for line in page.splitlines() if line.startswith("|") and f"`{field.name}`" in line]
         assert default in line, line

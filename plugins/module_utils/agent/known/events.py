@@ -26,14 +26,17 @@ class Events:
     def __init__(self) -> None:
         self._watchers: set[asyncio.Queue[Event]] = set()
 
-    async def watch(self) -> t.AsyncIterator[Event]:
+    async def watch(self, first: t.Optional[t.Callable[[], Event]] = None) -> t.AsyncIterator[Event]:
         """Yield events from the first iteration on, until the caller closes the iterator or an overflow was yielded.
 
         Each is a mapping with `event`, its name, `when`, a UTC time as text, and further keys that depend on the event.
+        What `first` returns comes before them; no event after it is missed.
         """
         queue: asyncio.Queue[Event] = asyncio.Queue()
         self._watchers.add(queue)
         try:
+            if first is not None:
+                yield first()
             while True:
                 event = await queue.get()
                 yield event

@@ -13,6 +13,7 @@ from ...base.published_port import PublishedPort
 from ...dataplane.planning.registry import REGISTRY
 from ...state.attachment import AttachedWorkload
 from ...wire import protocol
+from ...wire.container_description import ContainerDescription
 from ...wire.protocol import AgentError
 from ...wire.request import AddRequest
 from ..known.desired_state import DesiredState
@@ -22,13 +23,14 @@ from ..reconcile.passes import Passes
 from . import check, delete, publish, updates
 from .add import add
 from .context import WorkloadContext
+from .describe import Descriptions
 from .updates import JoinedEnds
 
 
 class Transactions:
     """The transactions on workloads, and what each has to have done before its answer.
 
-    `on_full` is called for each add that finds no free address.
+    `on_full` is called for each add that finds no free address. `descriptions` are those of containers.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class Transactions:
         passes: Passes,
         cuts: FlowCuts,
         on_full: t.Callable[[], None],
+        descriptions: Descriptions,
     ) -> None:
         self._on = on
         self._joined = joined
@@ -46,6 +49,7 @@ class Transactions:
         self._passes = passes
         self._cuts = cuts
         self._on_full = on_full
+        self.descriptions = descriptions
 
     @property
     def node(self) -> PersistedState:
@@ -111,6 +115,18 @@ class Transactions:
         workload = await updates.relabel(self._on, id, labels)
         await self._labels_in_force()
         return workload
+
+    async def describe(self, description: ContainerDescription) -> t.List[AttachedWorkload]:
+        """Give a container's name and labels to its workloads; return those that changed.
+
+        Do and raise what `Descriptions.describe` does. Policy follows other labels as after `relabel`.
+        """
+        relabellings = self._on.table.relabellings
+        try:
+            return await self.descriptions.describe(description)
+        finally:
+            if self._on.table.relabellings != relabellings:
+                await self._labels_in_force()
 
     async def join(self, id: str, netns: str) -> tuple[AttachedWorkload, t.List[str]]:
         """Record where a container engine moves an inner end, as `updates.join`, and complete that end later."""

@@ -53,10 +53,11 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
         documents = [document for document in _selected(source.documents(one.kind), one) if chosen(document)]
         if arguments.node:
             documents = [document for document in documents if document["spec"]["node"] == arguments.node]
-        lacking = [name for name in one.names if not any(_is_called(document, name) for document in documents)]
+        called = {name: _called(documents, name) for name in one.names}
+        lacking = [name for name, same in called.items() if not same]
         missing += [(one.kind, name) for name in lacking]
         if one.names:
-            documents = [document for name in one.names for document in documents if _is_called(document, name)]
+            documents = [document for name in one.names for document in called[name]]
         if documents or not lacking:
             found.append((one.kind, documents))
     if found and arguments.export:
@@ -238,5 +239,18 @@ def _selected(documents: list[Document], wanted: WantedResources) -> list[Docume
     return [document for document in documents if namespace_of(document) == wanted.namespace]
 
 
-def _is_called(document: Document, name: str) -> bool:
-    return name in (document["metadata"]["name"], document["spec"].get("workload"))
+def _called(documents: t.Iterable[Document], name: str) -> list[Document]:
+    """Return the documents of this name; without any, the workload endpoint of a container that has it.
+
+    Raise CommandError if several have it: the user who starts a container chooses its name.
+    """
+    known = list(documents)
+    found = [one for one in known if name in (one["metadata"]["name"], one["spec"].get("workload"))]
+    if found or not name:
+        return found
+    found = [one for one in known if kinds.container_of(one) == name]
+    if len(found) > 1:
+        which = ", ".join(f"{one['spec']['workload']} ({', '.join(one['spec']['ipNetworks'])})" for one in found[:10])
+        more = f" and {len(found) - 10} more" if len(found) > 10 else ""
+        raise CommandError(f"{name} is ambiguous: it is the container of {which}{more}. Give one of these names.")
+    return found

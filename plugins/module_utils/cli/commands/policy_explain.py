@@ -23,7 +23,7 @@ from ...state.node_policy_tables import all_endpoints
 from ...state.node_state import NodeState
 from ...state.policy_state import PolicyState
 from ..errors import DONE, PROBLEMS, NoVerdict
-from ..flow import elsewhere, flow_sweep, inventory_question
+from ..flow import container_names, elsewhere, flow_sweep, inventory_question
 from ..flow.flow_question import Asked
 from ..flow.known_network import KnownNetwork, Place
 from ..flow.packet_way import HOST, leg_to, member_at
@@ -76,7 +76,8 @@ def _known(sources: Sources) -> KnownNetwork:
     Raise what Sources does, and KernelError if addresses cannot be read. `device_to` of the result raises that, too.
     """
     stored = sources.stored()
-    state = with_workloads(stored.state, sources.workloads(), ())
+    attached = sources.workloads()
+    state = with_workloads(stored.state, attached, ())
     kernel = sources.machine.kernel
     interfaces = host_interfaces(kernel)
     own = {address for held in interfaces.values() for address in held}
@@ -123,6 +124,7 @@ def _known(sources: Sources) -> KnownNetwork:
         since=since,
         members6=_members(state, "address6"),
         attached="Other nodes' workloads are those that the datastore has." if datastore is not None else "",
+        containers=container_names.by_container(attached),
     )
 
 

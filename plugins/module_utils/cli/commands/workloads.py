@@ -16,6 +16,7 @@ from ...state.attachment import AttachedWorkload
 from ..errors import DONE, PROBLEMS, CommandError, UsageError
 from ..fleet import fleet_view
 from ..fleet.fleet_view import FleetView
+from ..flow import container_names
 from ..render import structured, tables
 from ..sources import Data, Sources
 from . import add_params
@@ -131,17 +132,28 @@ def identity(namespace: str, name: str) -> str:
 
 
 def _known(arguments: argparse.Namespace, sources: Sources) -> str:
-    """Return the id of the workload `arguments.name`, which may also be a container's name as `list` shows it.
+    """Return the id of the workload `arguments.name`, which may also be a name that `list` shows.
 
-    A shortened name, as `list -o wide` shows it, stands for the only workload that has it.
+    A shortened name, as `list -o wide` shows it, stands for the only workload that has it. A container's name stands
+    for its workload if no workload has that name itself; raise CommandError if several containers have it.
     """
     name, id = arguments.name, identity(arguments.namespace, arguments.name)
-    if "/" in name or not ("." in name or _DIGITS.fullmatch(name)):
+    if "/" in name:
         return id
-    known = [one for one in sources.workloads() if one.namespace == arguments.namespace]
+    workloads = sources.workloads()
+    if any(one.id == id for one in workloads):
+        return id
+    known = [one for one in workloads if one.namespace == arguments.namespace]
     named = [one.id for one in known if one.name == name]
-    shortened = [one.id for one in known if _short(one.name) == name]
-    return named[0] if named else shortened[0] if len(shortened) == 1 else id
+    shortened = [one.id for one in known if ("." in name or _DIGITS.fullmatch(name)) and _short(one.name) == name]
+    found = named[:1] or (shortened if len(shortened) == 1 else [])
+    # The user who starts a container chooses its name: it stands for no workload that has the name otherwise.
+    owners = workloads if arguments.namespace == "default" else known
+    return found[0] if found else container_names.workload_of(owners, name) or id
+
+
+def _container(entry: Data) -> str:
+    return str(entry.get("container_name") or "-")
 
 
 def get(arguments: argparse.Namespace, sources: Sources) -> int:
@@ -184,16 +196,24 @@ def list_workloads(arguments: argparse.Namespace, sources: Sources) -> int:
         )
         for entry in found
     ]
+    # Hosts without containers are shown without the column.
+    containers = [_container(entry) for entry in found]
+    more = ("CONTAINER",) if any(name != "-" for name in containers) else ()
     if arguments.output == "wide":
         published = [", ".join(published_port.texts(_ports_of(entry))) or "-" for entry in found]
         wide = [
             (namespace, _short(name), addresses, interface, _short(netns.rpartition("/")[2]), by, ports)
             for (namespace, name, addresses, dummy, interface, netns, by), ports in zip(rows, published)
         ]
-        sys.stdout.write(tables.fitted(_WIDE, wide))
+        sys.stdout.write(tables.fitted((*_WIDE, *more), _with(wide, containers, more)))
     else:
-        sys.stdout.write(tables.columns(_HEADING, rows))
+        sys.stdout.write(tables.columns((*_HEADING, *more), _with(rows, containers, more)))
     return DONE
+
+
+def _with(rows: t.Iterable[tuple[str, ...]], cells: t.Iterable[str], more: t.Sized) -> list[tuple[str, ...]]:
+    """Return the rows with one cell each at their ends, or without it if there is no more column."""
+    return [(*row, cell) for row, cell in zip(rows, cells)] if more else list(rows)
 
 
 def _list_of_fleet(output: str, view: FleetView, own: list[Data], chosen: t.Callable[[Data], bool]) -> int:
@@ -209,11 +229,15 @@ def _list_of_fleet(output: str, view: FleetView, own: list[Data], chosen: t.Call
          entry["by"], entry.get("pool") or "-", _shown(entry["labels"]) or "-")
         for entry in found
     ]  # fmt: skip
+    # Other nodes publish no names of containers.
+    containers = [_container(entry) for entry in found]
+    more = ("CONTAINER",) if any(name != "-" for name in containers) else ()
     if output == "wide":
-        wide = ((namespace, _short(name), *rest) for namespace, name, *rest in rows)
-        sys.stdout.write(tables.fitted(_OF_FLEET_WIDE, wide))
+        wide = [(namespace, _short(name), *rest) for namespace, name, *rest in rows]
+        sys.stdout.write(tables.fitted((*_OF_FLEET_WIDE, *more), _with(wide, containers, more)))
     else:
-        sys.stdout.write(tables.columns(_OF_FLEET, [row[: len(_OF_FLEET)] for row in rows]))
+        short = [row[: len(_OF_FLEET)] for row in rows]
+        sys.stdout.write(tables.columns((*_OF_FLEET, *more), _with(short, containers, more)))
     return DONE
 
 

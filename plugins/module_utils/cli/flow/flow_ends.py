@@ -56,7 +56,7 @@ class FlowEnds:
         self._workloads = [one for one in known.endpoints if one.kind == WORKLOAD_ENDPOINT and one.addresses]
 
     def find(self, option: str, text: str) -> FlowEnd:
-        """Return the end that `text` means: an address, or the name of a workload, node or HostEndpoint.
+        """Return the end that `text` means: an address, or the name of a workload, node, HostEndpoint or container.
 
         A workload's name may lack the namespace. `option` is the command line's option, for errors. An IPv4-mapped IPv6
         address means the IPv4 address. Raise NoVerdict for anything else, and for a HostEndpoint of unknown address.
@@ -90,6 +90,11 @@ class FlowEnds:
         # Only the node that is meant is looked at: an inventory compiles the state of each node that is asked about.
         nodes = [self._node(text)] if text in self._known.members or text in self._known.members6 else []
         found += nodes or [self._host(option, one) for one in self._host_endpoints() if one.name == text]
+        if not found:
+            # The user who starts a container chooses its name: it stands for nothing that has the name otherwise.
+            own = self._known.containers.get(text, ())
+            same = [one for one in self._workloads if one.node == self._known.at and _plain(one) in own]
+            found = [FlowEnd(one.name, one.addresses[0], one.node, one, addresses=one.addresses) for one in same]
         if len(found) == 1:
             return found[0]
         if found:

@@ -42,7 +42,7 @@ class KnownNetwork:
     `device_to` the interface by which the kernel of `at` sends to an address ("" if unknown; no function for an
     inventory; KernelError if the kernel refuses to tell), and `since` a text that dates the knowledge of an endpoint
     ("" if it is observed now). `attached` is a sentence about workloads that agents attached elsewhere, for the error
-    about an unknown end; "" is for no datastore.
+    about an unknown end; "" is for no datastore. `containers` is {name of a container: names of its workloads on `at`}.
     """
 
     who: str
@@ -56,6 +56,7 @@ class KnownNetwork:
     since: t.Callable[[Endpoint], str] = _nothing
     members6: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     attached: str = ""
+    containers: t.Mapping[str, t.Sequence[str]] = dataclasses.field(default_factory=dict)
 
     @property
     def nodes(self) -> list[str]:

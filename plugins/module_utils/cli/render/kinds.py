@@ -300,21 +300,33 @@ def _of_workload(node: str, workload: AttachedWorkload, profiles: tuple[str, ...
             "interfaceName": workload.interface,
             "containerID": workload.container,
             "mac": workload.mac,
+            "container": workload.container_name,
         },
     )
 
 
+#: The annotation with the name of a workload's container.
+CONTAINER = "baremetal.host-routing/container"
+
+
+def container_of(document: Document, dummy: t.Optional[HasAsNumber] = None) -> str:
+    """Return the name of the container that a WorkloadEndpoint belongs to, "" if it is not known."""
+    return str(document["metadata"].get("annotations", {}).get(CONTAINER, ""))
+
+
 def workload_endpoint(node: str, orchestrator: str, about: Document) -> Document:
-    """Return a WorkloadEndpoint with the fields `about`, and without empty ones.
+    """Return a WorkloadEndpoint with the fields `about`, and without empty ones. `container` is an annotation.
 
     Its name ends in the interface inside, `endpoint`, or if that is not known in the host's.
     """
-    namespace, labels = about.pop("namespace"), about.pop("labels")
+    namespace, labels, container = about.pop("namespace"), about.pop("labels"), about.pop("container", "")
     # Calico's form of a WorkloadEndpoint's name: its parts joined by "-", and each "-" inside a part doubled.
     parts = (node, orchestrator, about["workload"], about.get("endpoint") or about["interfaceName"])
     metadata: Document = {"name": "-".join(part.replace("-", "--") for part in parts), "namespace": namespace}
     if labels:
         metadata["labels"] = dict(labels)
+    if container:
+        metadata["annotations"] = {CONTAINER: container}
     spec = {"node": node, "orchestrator": orchestrator, **{key: value for key, value in about.items() if value}}
     return document_of("WorkloadEndpoint", metadata, spec)
 
@@ -426,6 +438,7 @@ KINDS = (
             "INTERFACE": spec_field("interfaceName"),
             "PROFILES": spec_list("profiles"),
             "NATS": spec_list("ipNATs"),
+            "CONTAINER": container_of,
             "NAMESPACE": namespace_of,
             "ORCHESTRATOR": spec_field("orchestrator"),
         },
@@ -434,7 +447,7 @@ KINDS = (
         "calico_workloads (group_vars) or calico_node_workloads (host_vars); for one that comes and goes, use "
         "`calicoctl workload add` and `calicoctl workload del`",
         namespaced=True,
-        custom=("NAMESPACE", "ORCHESTRATOR"),
+        custom=("CONTAINER", "NAMESPACE", "ORCHESTRATOR"),
     ),
     *POLICY_KINDS,
 )

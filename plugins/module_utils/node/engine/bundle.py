@@ -45,7 +45,7 @@ ROOMS = (
     "migration", "pathwatch", "policy", "preflight", "resources", "runtimes", "sockets", "state", "wire",
 )  # fmt: skip
 
-_MAIN = """# Runs the engine beside this file: the agent, calicoctl, Docker's driver, or node/change/command.py.
+_MAIN = """# Runs the engine beside this file: the agent, calicoctl, a process for runtimes, or node/change/command.py.
 import os
 import sys
 
@@ -65,6 +65,10 @@ if command == "calicoctl":
     sys.exit(main(arguments))
 if command == "docker":
     from host_routing.runtimes.docker.daemon import main
+
+    sys.exit(main(arguments))
+if command == "runtimes":
+    from host_routing.runtimes.reporter.daemon import main
 
     sys.exit(main(arguments))
 if command == "wait" and len(arguments) == 1:

@@ -42,6 +42,7 @@ from . import container_networks
 
 _UNITS = (
     *units.RESTORING_UNITS,
+    "calico-runtimes.service",
     "calico-docker.socket",
     "calico-docker.service",
     units.AGENT_UNIT,
@@ -236,11 +237,12 @@ def _empty_folders(machine: Machine, files: t.Sequence[Change]) -> t.Iterator[Ch
 
 
 def _remove_run_folders(machine: Machine) -> None:
-    """Remove the folder of locks and sockets, and that of Docker's plugins if it is empty.
+    """Remove the folders of locks and sockets, and that of Docker's plugins if it is empty.
 
-    It is on a tmpfs, and each run makes it for its lock. What cannot be removed ends with the boot.
+    They are on a tmpfs, and each run makes the first one for its lock. What cannot be removed ends with the boot.
     """
-    shutil.rmtree(machine.placed("/run/calico"), ignore_errors=True)
+    for folder in ("/run/calico", "/run/calico-runtimes"):
+        shutil.rmtree(machine.placed(folder), ignore_errors=True)
     with contextlib.suppress(OSError):
         os.rmdir(machine.placed("/run/docker/plugins"))
 

@@ -121,6 +121,7 @@ class Configuration:
             labels=self._labels(arguments),
             network=attachment.network,
             container=attachment.container,
+            container_name=arguments.name,
         )
 
     # --- the requested values

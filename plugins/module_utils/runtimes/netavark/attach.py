@@ -94,6 +94,7 @@ async def setup(agent: AttachmentBackend, where: Attachment, document: Document)
         network=where.network,
         container=where.container,
         runtime="podman",
+        container_name=fields["container_name"],
         # podman sends the ports with each network of a container; they lead to the first one.
         ports=None if ports and _publishes(agent, where) else ports,
     )

@@ -13,6 +13,7 @@ import typing as t
 import yaml
 from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import container_labels
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.flat_resource import values_of
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.network import listed
@@ -58,6 +59,8 @@ _RANGES: dict[str, tuple[int, t.Optional[int]]] = {
     "calico_etcd_certificate_days": (1, 3650),
     "calico_etcd_timeout": (1, 3600),
 }
+#: The variable whose entries begin the keys of containers' labels. An agent would not start with a wrong one.
+_PREFIXES = "calico_node_runtime_labels"
 _LISTS = {"dict": "a list of dictionaries", "str": "a list of texts"}
 
 
@@ -89,6 +92,8 @@ def error(name: str, host: str, value: t.Any, origin: str = "") -> t.Optional[Fl
     if value is None:
         return None
     if not checked.error_messages:
+        if name == _PREFIXES:
+            return _bad_prefix(label, checked.validated_parameters[name], origin)
         return _out_of_range(name, label, checked.validated_parameters[name], origin)
     choices = [str(choice) for choice in option.get("choices") or () if choice != ""]
     if choices and isinstance(value, str):
@@ -106,6 +111,23 @@ def _out_of_range(name: str, label: str, value: t.Any, origin: str) -> t.Optiona
         return None
     remedy = f"Choose a number from {least} to {most}." if most is not None else f"Choose {least} or more."
     return FleetError(label, value, "is out of range.", remedy, origin)
+
+
+def _bad_prefix(label: str, value: t.Sequence[str], origin: str) -> t.Optional[FleetError]:
+    """Return, not raise, the error of the first entry that cannot begin a label's key; None if all can."""
+    if len(value) > container_labels.PREFIXES_LIMIT:
+        rule = f"has {len(value)} entries."
+        return FleetError(label, None, rule, f"Use at most {container_labels.PREFIXES_LIMIT}.", origin)
+    for entry in value:
+        if not container_labels.is_prefix(entry):
+            return FleetError(
+                label,
+                entry,
+                "is not the beginning of a label that containers may set.",
+                "Write for example example.org/ or com.example. Keys of projectcalico.org are not taken.",
+                origin,
+            )
+    return None
 
 
 def _example(option: t.Mapping[str, t.Any], expected: str) -> str:

@@ -160,7 +160,7 @@ def test_workload_get_prints_one_workload(node: Node) -> None:
     agent.answers["workload.get"] = {"workload": WEB.to_dict()}
     assert node.run("workload", "get", "web-1") == (0, SHOWN, "")
     assert yaml.safe_load(node.run("workload", "get", "web-1", "-o", "yaml")[1]) == WEB.to_dict()
-    assert agent.asked[0] == ("workload.get", {"id": "default/web-1"})
+    assert agent.asked[1] == ("workload.get", {"id": "default/web-1"})
 
 
 def test_workload_check_prints_problems_and_exits_with_1(node: Node) -> None:

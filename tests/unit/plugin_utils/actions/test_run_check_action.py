@@ -152,6 +152,31 @@ def test_a_number_is_in_its_range(text: str, remedy: str, tmp_path: pathlib.Path
     assert said(tmp_path, (bad, {}))[1] == [f"FOLDER/0.yml:7: {name} of node3 {value} is out of range. {remedy} {ENDS}"]
 
 
+@pytest.mark.parametrize(
+    ("value", "said_of_it"),
+    [
+        ("['']", "calico_node_runtime_labels of node3 '' is not the beginning of a label that containers may set."),
+        (
+            "[a, projectcalico.org/x]",
+            "calico_node_runtime_labels of node3 projectcalico.org/x is not the beginning of",
+        ),
+        ("['a b']", "calico_node_runtime_labels of node3 a b is not the beginning of a label"),
+        (str(list(range(33))), "calico_node_runtime_labels of node3 has 33 entries. Use at most 32."),
+        ("{a: b}", "calico_node_runtime_labels of node3"),
+    ],
+)
+def test_prefixes_of_labels_are_checked_before_an_agent_reads_them(
+    value: str, said_of_it: str, tmp_path: pathlib.Path
+) -> None:
+    bad = HOSTS.replace("calico_node_generations_kept: ten", f"calico_node_runtime_labels: {value}")
+    (found,) = said(tmp_path, (bad, {}))[1]
+    assert found is not None and found.startswith(f"FOLDER/0.yml:7: {said_of_it}"), found
+    good = HOSTS.replace(
+        "calico_node_generations_kept: ten", "calico_node_runtime_labels: [com.docker.compose., x.org/]"
+    )
+    assert said(tmp_path, (good, {}))[1] == [None]
+
+
 def test_each_number_of_a_role_has_a_range() -> None:
     """The ranges are listed beside argument_specs.yml, which has no words for them."""
     numbers = set()

@@ -15,6 +15,7 @@ from ....state.attachment import AttachedWorkload
 from ....wire.protocol import AgentError
 from .. import publish
 from ..context import WorkloadContext
+from ..describe import chosen_again
 
 _log = logging.getLogger("calico.workloads")
 
@@ -23,15 +24,18 @@ _UNKNOWN = "unknown"
 
 
 async def recover(
-    on: WorkloadContext, attached: t.Sequence[AttachedWorkload], unfinished: t.Sequence[AttachedWorkload]
+    on: WorkloadContext,
+    attached: t.Sequence[AttachedWorkload],
+    unfinished: t.Sequence[AttachedWorkload],
+    prefixes: t.Collection[str] = (),
 ) -> None:
     """Load the attached workloads into the table, and remove the unfinished ones, whose add or delete was under way.
 
     Addresses and identities of namespaces that the attached ones lack are allocated or looked for, and their ports
-    claimed again. One attempt at each removal is awaited; the cleanup retries. No error of the disk or the kernel is
-    raised.
+    claimed again. Labels of their containers stay if one of `prefixes` begins their keys. One attempt at each removal
+    is awaited; the cleanup retries. No error of the disk or the kernel is raised.
     """
-    on.table.load(attached)
+    on.table.load(chosen_again(workload, prefixes) for workload in attached)
     on.addresses.adopt(on.table)
     await _identify(on)
     on.persisted.note("ports", " ".join(publish.claim_again(on)))

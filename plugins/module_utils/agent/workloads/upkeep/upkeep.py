@@ -20,6 +20,7 @@ class Upkeep:
 
     def __init__(self, on: WorkloadContext, host: AgentHost) -> None:
         self._on = on
+        self._prefixes = host.settings.runtime_labels
         grace = host.settings.leak_grace
         self.unused_addresses = UnusedAddresses(on, grace, host.clock)
         self.joined = JoinedEnds(on, host.clock)
@@ -27,7 +28,7 @@ class Upkeep:
 
     async def recover(self) -> None:
         """Read the disk, and remove workloads whose add or delete was under way, as `recovery.recover` does."""
-        await recover(self._on, *self._on.persisted.load())
+        await recover(self._on, *self._on.persisted.load(), self._prefixes)
 
     def run(self) -> dict[str, t.Coroutine[t.Any, t.Any, None]]:
         """Return the coroutines that have to run for as long as the agent lives, by names for messages."""

@@ -8,6 +8,7 @@ On the controller, they are those of the nodes and workloads in the datastore, i
 
 from __future__ import annotations
 
+import collections
 import typing as t
 
 from ...errors import CommandError
@@ -37,11 +38,19 @@ class NodeNames:
         for document in documents:
             if not found.namespaced or namespace_of(document) == (namespace or DEFAULT_NAMESPACE):
                 yield document["spec"].get("workload") or name_of(document)
+        if found.name == "WorkloadEndpoint":
+            yield from self._containers()
 
     def workloads(self) -> t.Iterable[str]:
         for document in self._endpoints():
             name, namespace = document["spec"]["workload"], namespace_of(document)
             yield name if namespace == DEFAULT_NAMESPACE else f"{namespace}/{name}"
+        yield from self._containers()
+
+    def _containers(self) -> t.Iterable[str]:
+        """Yield the names that only one container's interface has: the others are refused."""
+        names = collections.Counter(map(kinds.container_of, self._endpoints()))
+        return (name for name, count in names.items() if name and count == 1)
 
     def nodes(self) -> t.Iterable[str]:
         return self.resources("nodes", None)
