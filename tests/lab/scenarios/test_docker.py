@@ -47,6 +47,12 @@ POLICIES = [
     },
     {
         "kind": "GlobalNetworkPolicy",
+        "name": "by-containers-label",
+        "selector": "example.org/app == 'db'",
+        "ingress": [{"action": "Allow", "source": {"selector": "app == 'web'"}}],
+    },
+    {
+        "kind": "GlobalNetworkPolicy",
         "name": "hosts",
         "selector": "side == 'outside'",
         "ingress": [{"action": "Allow"}],
@@ -132,7 +138,7 @@ def lab() -> Iterator[BaseLab]:
 
 @pytest.fixture(scope="module")
 def inventory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return dual_stack_inventory(NODES, tmp_path_factory.mktemp("docker"))
+    return dual_stack_inventory(NODES, tmp_path_factory.mktemp("docker"), calico_node_runtime_labels=["example.org/"])
 
 
 @pytest.fixture(scope="module")
@@ -203,6 +209,17 @@ def test_the_commands_of_the_page(lab: BaseLab, fleet: Fleet) -> None:
     each([Host(lab, node) for node in NODES], follow_the_page)
 
 
+def of_services(host: Host) -> list[dict[str, Any]]:
+    """Return the workloads of the page's two services in its network `store`, by the labels that Compose gives them."""
+    service = "com.docker.compose.service"
+    found = [{"tier": "store", service: "front"}, {"tier": "store", service: "store"}]
+    return [one for one in host.workloads() if one["labels"] in found]
+
+
+def succeeds(host: Host, line: str) -> bool:
+    return host.lab.exec(host.name, line, check=False, timeout=90).returncode == 0
+
+
 def follow_the_page(host: Host) -> None:
     commands = page_commands()
     assert len(commands) > 10
@@ -214,12 +231,21 @@ def follow_the_page(host: Host) -> None:
     for command in commands:
         line = command.replace("10.244.3.9", free_address(host)) if "10.244.3.9" in command else command
         line = re.sub(r"^docker compose", compose, line)
+        if line.startswith("calicoctl "):
+            # A container's name is known a moment after its start. A verdict of no is an answer, too.
+            answered = f"{line}; [ $? -le {' explain ' in line:d} ]"
+            until(functools.partial(succeeds, host, answered), line, seconds=10)
+            continue
         said = host.run(re.sub(r" nginx$", f" {SHOP if ' -p ' in line else SLEEP}", line))
         if line.endswith(" ps"):
-            front, store = (one for one in host.workloads() if one["labels"] == {"tier": "store"})
+            until(lambda: len(of_services(host)) == 2, "names of Compose's services are labels", seconds=10)
+            front, store = of_services(host)
             assert len(re.findall("front|store", said)) >= 2 and front["addresses"] != store["addresses"]
     found = {entry["name"].partition(".")[0]: entry for entry in host.workloads()}
     assert found["db"]["labels"] == {"app": "db", "tier": "back"}
+    until(
+        lambda: described(host, "api")["labels"] == {"example.org/app": "api"}, "the label of a container", seconds=10
+    )
     (cache,) = (one for one in host.workloads() if one["labels"] == {"app": "cache", "tier": "back"})
     assert cache["mtu"] == 1300 and "1300" in host.run("docker exec cache cat /sys/class/net/eth0/mtu")
     assert [len(host.addresses(name)[network]) for name, network in (("web", "pods"), ("dual", "both"))] == [1, 2]
@@ -517,6 +543,62 @@ def test_only_root_may_speak_to_the_driver(hosts: list[Host]) -> None:
         assert "CapabilityBoundingSet=\n" in shown
 
 
+def described(host: Host, name: str) -> dict[str, Any]:
+    """Return the workload of the container with this name, {} if none is known by it yet."""
+    listed = json.loads(host.run("calicoctl workload list -o json"))["workloads"]
+    return next((entry for entry in listed if entry.get("container_name") == name), {})
+
+
+def test_names_and_labels_of_containers_of_docker_and_podman(hosts: list[Host]) -> None:
+    each(hosts, names_and_labels)
+
+
+def names_and_labels(host: Host) -> None:
+    host.run("systemctl unmask podman.socket podman.service && systemctl start podman.socket")
+    labels = "--label example.org/app=shop --label other=x --label projectcalico.org/namespace=prod"
+    own = "--label example.org/own=mine --label com.docker.compose.service=front"
+    network = "--network name=pods,driver-opt=label.example.org/own=given"
+    host.run(f"docker run -d --name shop {network} {labels} {own} {SLEEP}")
+    expected = {"example.org/app": "shop", "example.org/own": "given", "com.docker.compose.service": "front"}
+    began = time.monotonic()
+    until(lambda: described(host, "shop").get("labels") == expected, "labels of Docker", seconds=10)
+    print(f"{host.name}: labels within {time.monotonic() - began:.2f} s of the end of docker run")
+    host.run(f"podman run -d --name pod --network calico {labels} {own} --rootfs /srv/box /bin/sleep 100000")
+    taken = {**expected, "example.org/own": "mine"}
+    began = time.monotonic()
+    until(lambda: described(host, "pod").get("labels") == taken, "labels of podman", seconds=10)
+    print(f"{host.name}: labels within {time.monotonic() - began:.2f} s of the end of podman run")
+    host.run("calicoctl workload get pod && calicoctl workload check shop && calicoctl get wep shop")
+
+    host.run("docker rename shop store")
+    until(lambda: bool(described(host, "store")), "the new name", seconds=10)
+    host.run("systemctl restart calico-agent")
+    until(lambda: "store" in host.run("calicoctl workload list", check=False), "the agent is back")
+    assert described(host, "store")["labels"] == expected
+    # It does not start a dockerd that was stopped, and finds one that was started.
+    host.run("systemctl stop docker.service")
+    before = int(host.run("systemctl show -P CPUUsageNSec calico-runtimes"))
+    time.sleep(5)
+    used = int(host.run("systemctl show -P CPUUsageNSec calico-runtimes")) - before
+    print(f"{host.name}: {used / 1e6:.1f} ms of the processor in 5 s without a dockerd")
+    assert "inactive" in host.run("systemctl is-active docker.service", check=False) and used < 100e6
+    host.run("systemctl start docker.service")
+    host.run(f"docker run -d --name late --network pods {SLEEP}")
+    until(lambda: bool(described(host, "late")), "a container of the next dockerd", seconds=40)
+
+    # Inside its sandbox there is no socket of the agent's but its own.
+    pid = host.run("systemctl show -P MainPID calico-runtimes").strip()
+    inside = f"nsenter -t {pid} -m"
+    assert host.run(f"{inside} ls -A /run/calico; {inside} ls /run/calico-runtimes").split() == [
+        "agent-root.sock",
+        "agent.sock",
+    ]
+    assert "CapEff:\t0000000000000000" in host.run(f"cat /proc/{pid}/status")
+    log = host.run("journalctl -q --no-pager -o cat -u calico-runtimes _COMM=python3")
+    assert "Traceback" not in log and len(log.splitlines()) < 10, log
+    host.run("podman rm -f -t 0 pod && systemctl stop podman.socket podman.service")
+
+
 def test_policy_by_label_and_a_published_port(hosts: list[Host], fleet: Fleet, inventory: Path) -> None:
     """Policy selects containers by driver-opts, and closes a port that Docker's bridge publishes."""
     one, other = hosts
@@ -539,6 +621,9 @@ def test_policy_by_label_and_a_published_port(hosts: list[Host], fleet: Fleet, i
     # A container that comes later is under policy at once.
     later = one.start("later", "--network name=pods,driver-opt=app=db")
     assert other.reaches("web", later) and not other.reaches("guest", later)
+    own = one.start("own", "--network pods --label example.org/app=db")
+    until(lambda: not other.reaches("guest", own), "a label of a container counts")
+    assert other.reaches("web", own)
 
     # The port was closed by that policy alone.
     set_variables(inventory, calico_policies=POLICIES)
