@@ -58,6 +58,7 @@ class ActionModule(GuardedAction):
             return nothing
         secret = access.node_secret(task_vars)
         access.node_files(datastore, secret, next(iter(fleet.nodes)))  # so that a bad file stops the run here
+        live = targets.load_live(args["fleet"])
         credentials = access.operator(task_vars)
         operators = {one.name: rights.origin_of_operator(one.name, one.rotation) for one in datastore.operators}
         publisher = FleetPublisher(credentials.user, secret, gated=bool(datastore.gates), operators=operators)
@@ -65,7 +66,9 @@ class ActionModule(GuardedAction):
             done = cluster_calls.ask(
                 datastore,
                 credentials,
-                lambda client: publisher.publish(client, fleet, leaving=args["leaving"], check=self._task.check_mode),
+                lambda client: publisher.publish(
+                    client, fleet, leaving=args["leaving"], check=self._task.check_mode, live=live
+                ),
             )
         except DatastoreAway as away:
             if not self._is_used(task_vars, args["observed"]):
@@ -77,6 +80,8 @@ class ActionModule(GuardedAction):
                 f"The datastore was not updated: {away}. The run goes on without it, and nodes keep what they know of "
                 "each other. The next run publishes what this one could not."
             )
+            if live is not None:
+                warning += " The plan is without live documents."
             return {**nothing, "reachable": False, "warnings": [warning]}
         files = operator_files.bring(datastore, secret, etcd_folder.folder_of(task_vars), self._task.check_mode)
         done = dataclasses.replace(done, changes=(*done.changes, *files.changes))
@@ -86,6 +91,7 @@ class ActionModule(GuardedAction):
             "version": done.version,
             "plan": datastore_lines.plan(done.changes),
             "warnings": [
+                *done.review.notices,
                 *datastore_lines.left_behind(done.left_behind),
                 *datastore_lines.superusers(done.superusers if datastore.own else ()),
                 *datastore_lines.operators_left(done.operators_left, datastore.own),

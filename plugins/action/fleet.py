@@ -9,6 +9,11 @@ import time
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.typed_json import Unreadable
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import DOCUMENT_BYTES
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import live_policy
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.live_policy import (
+    InventoryPolicy,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.change import renumbering
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
@@ -142,12 +147,13 @@ class ActionModule(GuardedAction):
         warnings = [*run.notices, *left_out_sentences(answers.left_out), *map(str, decision.refusals)]
         if args["limits"] is not None:
             shown_lines.show(found.lines)
+        live = _published_policy(run)
         changed = run.before != run.after
         if changed and not self._task.check_mode:
             lockfile_store.write(run.lockfile, run.fleet.allocation)
         answer = {
             "changed": changed,
-            "path": targets.save(run.targets, sources.datastore),
+            "path": targets.save(run.targets, sources.datastore, live=live),
             "plan": run.fleet.digest,
             "lockfile": run.lockfile,
             "generation": run.fleet.allocation.generation,
@@ -325,6 +331,22 @@ class ActionModule(GuardedAction):
                     encapsulations=pool_modes.modes_of_most(states.values()),
                 )
         return restored
+
+
+def _published_policy(run: FleetRun) -> t.Optional[InventoryPolicy]:
+    """Return what a fleet with live policy publishes of it, None without. Raise FleetError for a large document."""
+    if run.fleet.policy is None or not run.fleet.has_live_policy:
+        return None
+    policy = run.fleet.policy.policy
+    try:
+        return live_policy.of_inventory(policy.policy_set, policy.settings)
+    except live_policy.OversizedDocument as error:
+        raise FleetError(
+            error.name,
+            None,
+            f"has {error.size} bytes as JSON, and with calico_live_policy at most {DOCUMENT_BYTES} are allowed.",
+            "Make two of it, or set calico_live_policy to false.",
+        ) from None
 
 
 def _to_foresee(run: FleetRun, answers: observed_nodes.ObservedNodes) -> list[str]:

@@ -15,6 +15,8 @@ description:
     to C(.calico.etcd/operators) beside the inventory.
   - Publishes nodes, IP pools and the blocks of each node, and removes such keys that the inventory does not have. Run
     it once, before the nodes get their states.
+  - With C(calico_live_policy), publishes the policy documents of the inventory, too. Refuses to remove a tier in which
+    live documents are, and says which of them come into force or lose their effect.
   - In a fleet without a datastore it does nothing.
   - A cluster without passwords, of an etcd before 3.4, or with foreign keys below C(/host-routing/) is refused.
   - If no member answers, the run goes on with a warning, unless no node uses the datastore yet.

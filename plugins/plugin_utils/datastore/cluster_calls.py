@@ -21,6 +21,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.k
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.exchange import (
     UnusableCluster,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.live_policy import TierInUse
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.rights import ForeignUser
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.settings import DatastoreSettingsError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.transport import TransportError, within
@@ -65,7 +66,7 @@ def ask(datastore: FleetDatastore, credentials: Credentials, talk: t.Callable[[E
             f"The user {credentials.user} of the datastore may not do this ({error}). Give it the role root: "
             f"etcdctl user grant-role {credentials.user} root."
         ) from None
-    except (UnusableCluster, ForeignUser, InvalidKey) as error:
+    except (UnusableCluster, ForeignUser, InvalidKey, TierInUse) as error:
         raise DatastoreRefused(str(error)) from None
     except (EtcdError, Unreachable) as error:
         raise DatastoreAway(str(error)) from None

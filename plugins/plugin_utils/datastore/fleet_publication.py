@@ -19,11 +19,17 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.d
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import (
     content,
     exchange,
+    live_policy,
     rights,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.content import Published
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.exchange import (
     ObservedCluster,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.live_policy import (
+    NO_REVIEW,
+    InventoryPolicy,
+    LiveReview,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import NodeAllocations
@@ -41,7 +47,7 @@ class Publication:
 
     `left_behind` counts keys of names that the inventory does not have. `superusers` are users that may do everything,
     besides root, the user of the run, nodes and operators, whose rights the run corrects. `operators_left` are those
-    whose users were deleted.
+    whose users were deleted. `review` says what the run means for live documents.
     """
 
     version: str
@@ -49,6 +55,7 @@ class Publication:
     left_behind: t.Mapping[str, int]
     superusers: tuple[str, ...] = ()
     operators_left: tuple[str, ...] = ()
+    review: LiveReview = NO_REVIEW
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,17 +72,27 @@ class FleetPublisher:
     gated: bool = True
     operators: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
-    async def publish(self, client: EtcdClient, fleet: Fleet, *, leaving: str = "", check: bool = False) -> Publication:
+    async def publish(
+        self,
+        client: EtcdClient,
+        fleet: Fleet,
+        *,
+        leaving: str = "",
+        check: bool = False,
+        live: t.Optional[InventoryPolicy] = None,
+    ) -> Publication:
         """Bring the cluster to the fleet, or with `check` only compare; take the keys of the node `leaving` away.
 
-        `leaving` is a node that the fleet does not have, "" for none. Raise UnusableCluster, ForeignUser, EtcdError or
-        Unreachable, also in the middle: the next run completes what was begun.
+        `leaving` is a node that the fleet does not have, "" for none. `live` is what a fleet with live policy publishes
+        of its policy. Raise TierInUse, UnusableCluster, ForeignUser, EtcdError or Unreachable. The latter two may come
+        in the middle: the next run completes what was begun.
         """
         owners = [node.name for node in fleet.nodes.values() if node.workload_node]
-        wanted = published(fleet, self.secret)
+        wanted = published(fleet, self.secret, live)
         if fleet.has_live_policy and not self.gated:
             await exchange.check_rights_hold(client)
         seen = await exchange.observe(client, content.PUBLISHED, owners, leaving)
+        reviewed = await _reviewed(client, seen, live)
         renewed = await self._renewed(client, owners, wanted, seen)
         renewed |= await self._renewed_operators(client, seen)
         access = rights.plan(owners, seen.access, self.operator, renewed, fleet.has_live_policy, self.operators)
@@ -91,7 +108,9 @@ class FleetPublisher:
             await exchange.change_access(client, _steps(last), self.secret)
         known = {node.name for node in fleet.nodes.values()} | {leaving}
         left = [one.subject for one in access if (one.kind, one.action) == ("user", "-")]
-        changes = sorted((*access, *keys_changed, *taken), key=lambda change: "-~+".index(change.action))
+        changes = sorted(
+            (*access, *keys_changed, *taken, *reviewed.changes), key=lambda change: "-~+".index(change.action)
+        )
         others = [
             name
             for name in rights.superusers(seen.access, self.operator)
@@ -99,7 +118,7 @@ class FleetPublisher:
         ]
         left_behind = content.left_behind(known, seen.of_nodes)
         operators_left = tuple(name for name in left if rights.was_operator(name, seen.access))
-        return Publication(seen.version, tuple(changes), left_behind, tuple(others), operators_left)
+        return Publication(seen.version, tuple(changes), left_behind, tuple(others), operators_left, reviewed)
 
     async def _renewed(
         self, client: EtcdClient, owners: t.Iterable[str], wanted: Published, seen: ObservedCluster
@@ -126,8 +145,19 @@ class FleetPublisher:
         return abs(heartbeat.age(self.clock())) < _FRESH_SECONDS
 
 
-def published(fleet: Fleet, secret: bytes) -> Published:
-    """Return what a run publishes of a fleet: its nodes, pools and blocks."""
+async def _reviewed(client: EtcdClient, seen: ObservedCluster, live: t.Optional[InventoryPolicy]) -> LiveReview:
+    """Return what a run means for live documents; a notice if there are too many to read. Raise TierInUse."""
+    before = {key: value for key, value in seen.values.items() if key.startswith((keys.INVENTORY, keys.SETTINGS))}
+    if live is None and not before:
+        return NO_REVIEW
+    try:
+        return live_policy.review(before, live, await exchange.live_documents(client))
+    except exchange.UnreadDocuments as error:
+        return LiveReview(notices=(f"The plan is without live documents: {error}. Remove some (calicoctl delete).",))
+
+
+def published(fleet: Fleet, secret: bytes, live: t.Optional[InventoryPolicy] = None) -> Published:
+    """Return what a run publishes of a fleet: its nodes, pools and blocks, and what `live` has."""
     nodes = {}
     for node in fleet.nodes.values():
         body = {
@@ -146,7 +176,8 @@ def published(fleet: Fleet, secret: bytes) -> Published:
         part = fleet.allocation.nodes.get(name, NodeAllocations())
         if fleet.nodes[name].workload_node:
             blocks[name] = [grant.cidr for grant in (*part.blocks, *part.spare_blocks)]
-    return Published(nodes, {pool.name: pool.to_document()["spec"] for pool in fleet.pools}, blocks)
+    pools = {pool.name: pool.to_document()["spec"] for pool in fleet.pools}
+    return Published(nodes, pools, blocks, live.values if live is not None else {})
 
 
 def _steps(changes: t.Iterable[Change]) -> t.Iterator[rights.AccessStep]:

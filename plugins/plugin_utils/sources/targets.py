@@ -17,6 +17,9 @@ import tempfile
 import typing as t
 
 from ansible import constants
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.live_policy import (
+    InventoryPolicy,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_parts import PolicyWire
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.targets import Targets
 
@@ -24,6 +27,7 @@ from ..datastore.access import FleetDatastore
 
 _FILE, _POLICY, _DATASTORE, _SECRET = "targets", "policy", "datastore", "secret"
 _POLICIES = "policies"  # those of stored states
+_LIVE = "live"  # what a fleet with live policy publishes
 _SECRET_BYTES = 16
 _WORKLOAD_NODES = "calico_nodes"  # the group of hosts that may have workloads
 
@@ -32,12 +36,13 @@ def save(
     targets: Targets,
     datastore: t.Optional[FleetDatastore] = None,
     policies: t.Optional[t.Mapping[str, str]] = None,
+    live: t.Optional[InventoryPolicy] = None,
 ) -> str:
     """Store the targets, and the fleet's datastore if it has one, in a new folder on the controller. Return its path.
 
     It has mode 0700 and is removed when ansible-playbook ends. A fleet's policy is large and stored separately: the
-    states of `load` have only its settings. `policies` are those of stored states, packed, by node. Raise OSError if it
-    cannot be written.
+    states of `load` have only its settings. `policies` are those of stored states, packed, by node. `live` is what a
+    fleet with live policy publishes. Raise OSError if it cannot be written.
     """
     folder = tempfile.mkdtemp(prefix="host_routing-", dir=constants.DEFAULT_LOCAL_TMP)
     if policies:
@@ -46,6 +51,9 @@ def save(
     if datastore is not None:
         with open(os.path.join(folder, _DATASTORE), "wb") as stream:
             pickle.dump(datastore, stream)
+    if live is not None:
+        with open(os.path.join(folder, _LIVE), "wb") as stream:
+            pickle.dump(live, stream)
     if targets.fleet is not None:
         fleet = targets.fleet.named()
         if fleet.policy is not None:
@@ -87,6 +95,15 @@ def load_datastore(folder: str) -> t.Optional[FleetDatastore]:
     try:
         with open(os.path.join(folder, _DATASTORE), "rb") as stream:
             return t.cast(FleetDatastore, pickle.load(stream))
+    except FileNotFoundError:
+        return None
+
+
+def load_live(folder: str) -> t.Optional[InventoryPolicy]:
+    """Return what a fleet with live policy publishes, None without live policy. Raise OSError if it cannot be read."""
+    try:
+        with open(os.path.join(folder, _LIVE), "rb") as stream:
+            return t.cast(InventoryPolicy, pickle.load(stream))
     except FileNotFoundError:
         return None
 

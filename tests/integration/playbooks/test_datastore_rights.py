@@ -16,6 +16,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.k
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import (
     auth,
     exchange,
+    live_policy,
     rights,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.exchange import (
@@ -99,6 +100,63 @@ def test_the_rights_that_a_run_gives(etcd: OneEtcd) -> None:
     ):
         with pytest.raises(gateway.PermissionDenied):
             node(lambda client, call=(path, body): client.call(*call))
+
+
+def test_the_rights_of_operators_and_of_nodes_with_live_policy(etcd: OneEtcd) -> None:
+    """An operator writes documents, the open change and its own history, and a node none of them."""
+    etcd.demand_passwords()
+    live = build(pool("ipip"), nodes=NODES, workloads=[], policy_enabled=True, live_policy=True)
+    assert live.policy is not None
+    policy = live_policy.of_inventory(live.policy.policy.policy_set, live.policy.policy.settings)
+    origins = {name: rights.origin_of_operator(name, 0) for name in ("ada", "berta")}
+
+    def run(operators: t.Mapping[str, str]) -> list[str]:
+        publisher = FleetPublisher("root", SECRET, operators=operators)
+        done = etcd.ask(lambda client: publisher.publish(client, live, live=policy))
+        return [f"{change.action} {change.kind} {change.subject}" for change in done.changes]
+
+    assert [line for line in run(origins) if "berta" in line or "inventory" in line or "settings" in line] == [
+        "+ role berta",
+        "+ user berta",
+        "+ settings fleet",
+    ]
+    assert run(origins) == []
+
+    def ask(user: str, talk: t.Callable[[EtcdClient], t.Awaitable[t.Any]]) -> t.Any:
+        return etcd.ask(talk, user, rights.password(SECRET, origins.get(user, user)))
+
+    def write(user: str, *operations: gateway.Operation) -> t.Any:
+        return ask(user, lambda client: client.write(operations))
+
+    tier = keys.document_key(keys.DocumentKey("Tier", "", "a"))
+    history, answer = keys.history_key("ada", "1f"), keys.answer_key("node1", "1f")
+    change = [Put(tier, b"{}"), Put(history, b"{}"), Put(keys.OPEN_CHANGE, b"{}")]
+    absent = [gateway.Unchanged(tier, 0), gateway.Unchanged(keys.OPEN_CHANGE, 0)]
+    assert ask("ada", lambda client: client.write(change, absent)) and write("node1", Put(answer, b"{}"))
+    assert write("ada", Delete(keys.OPEN_CHANGE)) and write("berta", Put(tier, b'{"a":1}'))
+    assert {tier, history, answer, keys.FLEET_SETTINGS} <= set(ask("berta", listed(keys.EVERYTHING)))
+    for reader in (keys.WATCHED, keys.under(keys.INVENTORY), keys.under(keys.SETTINGS)):
+        assert ask("node1", listed(reader))
+    for user, key in (
+        *(("node1", key) for key in (tier, keys.OPEN_CHANGE, history, keys.FLEET_SETTINGS)),
+        *(("node1", key) for key in (keys.history_key("node1", "1"), keys.answer_key("node10", "1"))),
+        *(("ada", key) for key in (keys.history_key("berta", "1"), keys.history_key("ada2", "1"), keys.FLEET_SETTINGS)),
+        *(("ada", key) for key in (answer, keys.endpoint_key("node1", "cali1"), keys.endpoint_key("ada", "cali1"))),
+        *(("ada", key) for key in (keys.blocks_key("node1"), keys.node_key("node1"), keys.heartbeat_key("node1"))),
+        *(("ada", key) for key in (keys.inventory_key(keys.DocumentKey("Tier", "", "a")), "/elsewhere")),
+    ):
+        for operation in (Put(key, b"{}"), Delete(key)):
+            with pytest.raises(gateway.PermissionDenied):
+                write(user, operation)
+    for unread in (keys.under(keys.HISTORY), keys.under(keys.ANSWERS)):
+        with pytest.raises(gateway.PermissionDenied):
+            ask("node1", listed(unread))
+    for path, body in ((auth.USER_LIST, b"{}"), (auth.USER_GRANT, auth.grant_role("ada", "root"))):
+        with pytest.raises(gateway.PermissionDenied):
+            ask("ada", lambda client, call=(path, body): client.call(*call))
+    assert run({"berta": origins["berta"]}) == ["- user ada", "- role ada"]
+    with pytest.raises(gateway.WrongPassword):
+        ask("ada", listed(keys.EVERYTHING))
 
 
 def test_changes_made_by_hand_in_the_cluster_are_corrected(etcd: OneEtcd) -> None:

@@ -3,6 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The keys that a run of Ansible writes, nodes/, pools/ and blocks/, and what has to change for them.
 
+With live policy, these are also inventory/ and settings/.
+
 The inventory wins: a key below these prefixes that the fleet does not have is removed, and a value that somebody edited
 is written again. What nodes write themselves, endpoints/, heartbeats/ and answers/, stays, also that of a node that the
 inventory no longer has. Only the removal of a node takes it away.
@@ -21,7 +23,13 @@ from ..gateway import Delete, Operation, Put
 from ..keys import KeyRange
 
 #: The prefixes whose keys a run writes, with the kind that people read.
-_KINDS = {keys.BLOCKS: "blocks", keys.NODES: "node", keys.POOLS: "pool"}
+_KINDS = {
+    keys.BLOCKS: "blocks",
+    keys.INVENTORY: "policy",
+    keys.NODES: "node",
+    keys.POOLS: "pool",
+    keys.SETTINGS: "settings",
+}
 #: The ranges in which a run compares every key.
 PUBLISHED: tuple[KeyRange, ...] = tuple(map(keys.under, _KINDS))
 #: The most bytes of a value that is shown, and of one that is read to be compared.
@@ -32,11 +40,15 @@ _MISSING = object()
 
 @dataclasses.dataclass(frozen=True)
 class Published:
-    """What a run publishes: documents of nodes and pools by name, and the blocks of each node that has workloads."""
+    """What a run publishes: documents of nodes and pools by name, and the blocks of each node that has workloads.
+
+    `live` has the values of live_policy.py by key.
+    """
 
     nodes: t.Mapping[str, t.Mapping[str, t.Any]]
     pools: t.Mapping[str, t.Mapping[str, t.Any]]
     blocks: t.Mapping[str, t.Collection[str]]
+    live: t.Mapping[str, bytes] = dataclasses.field(default_factory=dict)
 
     def values(self) -> dict[str, bytes]:
         """Return the values by key. Raise InvalidKey for a name that no key can have."""
@@ -44,6 +56,7 @@ class Published:
             **{keys.blocks_key(node): documents.encode_blocks(cidrs) for node, cidrs in self.blocks.items()},
             **{keys.node_key(node): documents.encoded(body) for node, body in self.nodes.items()},
             **{keys.pool_key(pool): documents.encoded(body) for pool, body in self.pools.items()},
+            **self.live,
         }
 
 

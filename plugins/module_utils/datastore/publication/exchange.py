@@ -140,6 +140,27 @@ async def _heartbeats(client: EtcdClient, nodes: t.Iterable[str]) -> dict[str, b
     return {entry.key: entry.value for entry in await client.named([keys.heartbeat_key(node) for node in nodes])}
 
 
+class UnreadDocuments(Exception):
+    """Live documents beyond the bounds, which no run reads. The text is a clause that ends in no full stop."""
+
+
+async def live_documents(client: EtcdClient) -> dict[keys.DocumentKey, bytes]:
+    """Return the values of all live documents; keys that no document has are left out. Raise UnreadDocuments."""
+    (count,) = await client.counts([keys.under(keys.DOCUMENTS)])
+    if count > keys.MOST_DOCUMENTS:
+        raise UnreadDocuments(f"the datastore has {count} live documents, and at most {keys.MOST_DOCUMENTS} are read")
+    found = {}
+    size = 0
+    async for entry in _entries(client, keys.under(keys.DOCUMENTS)):
+        key = keys.parse_document_key(entry.key)
+        size += len(entry.value)
+        if size > keys.DOCUMENTS_BYTES:
+            raise UnreadDocuments(f"the live documents have more than {keys.DOCUMENTS_BYTES} bytes")
+        if key is not None:
+            found[key] = entry.value
+    return found
+
+
 _OF_NODES: tuple[tuple[str, t.Callable[[str], str]], ...] = (
     (keys.ENDPOINTS, keys.endpoints_of),
     (keys.HEARTBEATS, keys.heartbeats_of),

@@ -88,6 +88,39 @@ def test_runs_on_good_inventories(tmp_path: pathlib.Path) -> None:
     ]
 
 
+def test_a_fleet_with_live_policy_publishes_its_policy(tmp_path: pathlib.Path) -> None:
+    """A document that is too large for that is refused by its name, before the lockfile is written."""
+    live = (
+        f"{ALL}calico_live_policy: true\ncalico_etcd_endpoints: ['https://10.10.1.11:2379']\n"
+        "calico_policies: [{kind: Tier, name: security}]\n"
+    )
+    large = live.replace("name: security", "name: security}, {kind: GlobalNetworkSet, name: all, nets: '{{ nets }}'")
+    prefixed = "map('regex_replace', '^', 'fd00:1111:2222:3333:4444:5555:6666:')"
+    large += f"nets: \"{{{{ range(9000) | map('string') | {prefixed} | list }}}}\"\n"
+    folders = {name: folder_with(tmp_path, name, text) for name, text in {"live": live, "large": large}.items()}
+    both = answers(node1=NOTHING, node2=NOTHING)
+    found, refused = controller.run(
+        [
+            controller.Run("fleet", {"observed": "seen"}, str(folders[name] / "hosts.yml"), both)
+            for name in ("live", "large")
+        ]
+    )
+    published = targets.load_live(found["path"])
+    assert published is not None
+    assert sorted(published.values) == [
+        "/host-routing/v1/inventory/tiers/default",
+        "/host-routing/v1/inventory/tiers/security",
+        "/host-routing/v1/settings/fleet",
+    ]
+    assert [tier.name for tier in published.names.tiers] == ["default", "security"]
+    assert refused["msg"].startswith("GlobalNetworkSet all has ")
+    assert refused["msg"].endswith(
+        " bytes as JSON, and with calico_live_policy at most 262144 are allowed. Make two of it, or set "
+        "calico_live_policy to false."
+    )
+    assert not (folders["large"] / ".calico.lock.yml").exists()
+
+
 @pytest.fixture(scope="module")
 def stored() -> dict[str, t.Any]:
     fleet = build(pool("ipip"), nodes=NODES, workloads=[])

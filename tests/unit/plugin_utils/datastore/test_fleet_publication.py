@@ -14,9 +14,14 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore i
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import Credentials, EtcdClient
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import PermissionDenied, Put
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.heartbeats import Heartbeat
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import rights
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import DocumentKey
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import live_policy, rights
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.exchange import (
     UnusableCluster,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.live_policy import (
+    InventoryPolicy,
+    TierInUse,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.datastore.fleet_publication import (
@@ -278,6 +283,78 @@ def test_with_live_policy_nodes_get_their_rights_and_lose_them_again() -> None:
     cluster.publish(fleet(policy_enabled=True))
     with pytest.raises(PermissionDenied):
         run(client.write([Put(keys.answer_key("node1", "1f"), b"{}")]))
+
+
+def published_policy(wanted: Fleet) -> InventoryPolicy:
+    assert wanted.policy is not None
+    return live_policy.of_inventory(wanted.policy.policy.policy_set, wanted.policy.policy.settings)
+
+
+TIER = {"kind": "Tier", "name": "security", "order": 100}
+IN_TIER = b'{"kind": "GlobalNetworkPolicy", "spec": {"tier": "security"}}'
+
+
+def test_with_live_policy_a_run_publishes_the_inventorys_policy_and_takes_it_away_again() -> None:
+    cluster = Cluster()
+    live = fleet(policies=[TIER], live_policy=True)
+    policy = published_policy(live)
+    cluster.publish(fleet(policies=[TIER]))
+    planned = cluster.lines(live, live=policy, check=True)
+    assert [line.split("  ")[0] for line in planned if line.startswith(("+ policy", "+ settings"))] == [
+        "+ policy",
+        "+ policy",
+        "+ settings fleet",
+    ]
+    assert cluster.lines(live, live=policy) == planned and cluster.lines(live, live=policy) == []
+    values = cluster.values()
+    assert {key: values[key] for key in policy.values} == policy.values
+    settings = json.loads(values[keys.FLEET_SETTINGS] or b"")
+    assert (settings["policy"], settings["live"]) == (True, True)
+    other = fleet(policies=[{**TIER, "order": 200}], live_policy=True)
+    (line,) = [line for line in cluster.lines(other, live=published_policy(other)) if "policy" in line]
+    assert line.startswith("~ policy   tiers/security  spec=") and '"order":200' in line
+    assert [line for line in cluster.lines(fleet(policies=[TIER])) if line.startswith("- policy")] == [
+        '- policy   tiers/default   apiVersion=projectcalico.org/v3 kind=Tier metadata={"name":"default"} '
+        'spec={"defaultAction":"Deny","order":1000000}',
+        '- policy   tiers/security  apiVersion=projectcalico.org/v3 kind=Tier metadata={"name":"security"} '
+        'spec={"defaultAction":"Deny","order":200}',
+    ]
+    assert not any(key.startswith((keys.INVENTORY, keys.SETTINGS)) for key in cluster.values())
+
+
+def test_a_run_that_takes_a_tier_from_live_documents_changes_nothing() -> None:
+    cluster = Cluster()
+    live, without = fleet(policies=[TIER], live_policy=True), fleet(policy_enabled=True, live_policy=True)
+    cluster.publish(live, live=published_policy(live))
+    cluster.etcd.put(keys.document_key(DocumentKey("GlobalNetworkPolicy", "", "web")), IN_TIER)
+    before = cluster.values()
+    for check in (True, False):
+        with pytest.raises(TierInUse, match="no longer has the Tier security, and live documents are in it: Global"):
+            cluster.publish(without, live=published_policy(without), check=check)
+    assert cluster.values() == before
+    cluster.etcd.put(keys.document_key(DocumentKey("Tier", "", "security")), b"{}")
+    lines = cluster.lines(without, live=published_policy(without))
+    assert [line for line in lines if " live " in line] == [
+        "~ live     Tier security    comes into force: the inventory has none of this name any more"
+    ]
+
+
+def test_too_many_live_documents_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster()
+    live = fleet(policies=[TIER], live_policy=True)
+    for name in ("a", "b", "c"):
+        cluster.etcd.put(keys.document_key(DocumentKey("GlobalNetworkPolicy", "", name)), IN_TIER)
+    cluster.etcd.put(f"{keys.DOCUMENTS}nonsense", IN_TIER)
+    for bound, most, why in (
+        ("MOST_DOCUMENTS", 3, "the datastore has 4 live documents, and at most 3 are read"),
+        ("DOCUMENTS_BYTES", 100, "the live documents have more than 100 bytes"),
+    ):
+        with monkeypatch.context() as patched:
+            patched.setattr(keys, bound, most)
+            done = cluster.publish(live, live=published_policy(live), check=True)
+        assert done.review.notices == (f"The plan is without live documents: {why}. Remove some (calicoctl delete).",)
+    done = cluster.publish(live, live=published_policy(live), check=True)
+    assert [change.line() for change in done.review.changes] == ["+ live     3 live documents    come into force"]
 
 
 def test_the_text_for_people() -> None:

@@ -38,7 +38,8 @@ def test_the_data_sent_to_a_node_equals_its_state() -> None:
 
 def test_without_policy_nothing_is_kept_of_it() -> None:
     folder = targets.save(Targets(build()))
-    assert sorted(os.listdir(folder)) == ["secret", "targets"] and targets.load_policy(folder, "node1") is None
+    assert sorted(os.listdir(folder)) == ["secret", "targets"] and targets.load_live(folder) is None
+    assert targets.load_policy(folder, "node1") is None
     assert targets.load(folder).state("node1") == states(build())["node1"]
 
 
