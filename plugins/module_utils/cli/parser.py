@@ -165,6 +165,7 @@ def _ipam(commands: t.Any) -> None:
         "With a datastore, also compare what nodes have published with its blocks and with this node.\n"
         "On the controller, with -i: ask all nodes of the inventory by Ansible, and change nothing.",
     )  # fmt: skip
+    _one_node(parser)
     _inventory(parser)
     _config(parser)
     _output(parser, "text", "json")

@@ -231,15 +231,22 @@ def configuration(blocks: int) -> dict[str, str]:
 
 
 def check(arguments: argparse.Namespace, sources: Sources) -> int:
-    """Print the check of this node, with a datastore also of the fleet, or with -i of all nodes by asking them."""
+    """Print the check of this node, with a datastore also of the fleet, or with -i of all nodes by asking them.
+
+    With --node it is that of this node alone, or what another one has published.
+    """
     if arguments.inventory:
+        if arguments.node:
+            raise UsageError("--node is for what the datastore has: leave out -i.")
         answer = inventory_playbook.ask(_CHECK, arguments.inventory, {}, arguments.vault_password_file)
         inventory_playbook.show(answer, arguments.output)
         return PROBLEMS if answer["answer"]["problems"] else DONE
     from ..fleet import fleet_holdings
 
-    own = sources.ipam_check() if sources.is_node else None
-    fleet = fleet_holdings.compare(sources, arguments.output == "text")
+    is_own = sources.is_node and (not arguments.node or arguments.node == sources.fleet_list().node)
+    own = sources.ipam_check() if is_own else None
+    alone = is_own and arguments.node
+    fleet = None if alone else fleet_holdings.compare(sources, arguments.output == "text", arguments.node)
     parts = [part for part in (own, fleet.to_dict() if fleet is not None else None) if part is not None]
     problems = sum(part["problems"] for part in parts)
     found = {**parts[0], "problems": problems, "fleet": parts[1]} if len(parts) > 1 else parts[0]

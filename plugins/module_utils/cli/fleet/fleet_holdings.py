@@ -25,34 +25,40 @@ _PUBLISHES, _BEATS = 2.0, 11.0
 _ALL = "`calicoctl ipam check -i INVENTORY` on the controller asks all nodes."
 
 
-def compare(sources: Sources, says_so: bool) -> t.Optional[FleetCheck]:
+def compare(sources: Sources, says_so: bool, node: str = "") -> t.Optional[FleetCheck]:
     """Return the check of the fleet with this node's answer, or with none on the controller; None without a datastore.
 
-    Differences that may be a moment's are looked at again. The user gets a sentence about what the check does not
-    cover; without a datastore only with `says_so`. Raise CommandError for what `fleet_view.ask` raises it.
+    With `node`, another one, only its workloads are read, and this node does not answer. Differences that may be a
+    moment's are looked at again. The user gets a sentence about what the check does not cover; without a datastore only
+    with `says_so`. Raise CommandError for what `fleet_view.ask` raises it.
     """
     if sources.is_node and not os.access(sources.paths.state, os.R_OK):
         if sources.connection.possible:
             sources.warn("this is this node's view alone: only root may ask the datastore.")
         return None
-    view = fleet_view.ask(sources, says_so=says_so, complains=False)
+    view = fleet_view.ask(sources, node, says_so=says_so, complains=False)
     if view.published is None:
         return None
     from . import fleet_check
 
-    found = fleet_check.check(_knowledge(sources, view.own, view.published))
+    own = "" if node else view.own
+    found = fleet_check.check(_knowledge(sources, own, view.published, node))
     if any(found.found.get(kind) for kind in fleet_check.MOMENTARY):
         time.sleep(_BEATS if found.found["counts"] else _PUBLISHES)
-        view = fleet_view.ask(sources, complains=False)
+        view = fleet_view.ask(sources, node, complains=False)
         if view.published is None:
             return None
-        found = fleet_check.check(_knowledge(sources, view.own, view.published), found)
-    who = f"of the nodes, only {view.own} was asked" if view.own else "no node was asked"
-    sources.warn(f"{who}: of the others this is what they have published. {_ALL}")
+        found = fleet_check.check(_knowledge(sources, own, view.published, node), found)
+    if node:
+        who = f"{node} was not asked: this is what it has"
+    else:
+        asked = f"of the nodes, only {own}" if own else "no node"
+        who = f"{asked} was asked: of the others this is what they have"
+    sources.warn(f"{who} published. {_ALL}")
     return found
 
 
-def _knowledge(sources: Sources, own: str, published: PublishedFleet) -> FleetKnowledge:
+def _knowledge(sources: Sources, own: str, published: PublishedFleet, node: str) -> FleetKnowledge:
     from . import fleet_check
 
     return fleet_check.FleetKnowledge(
@@ -60,7 +66,7 @@ def _knowledge(sources: Sources, own: str, published: PublishedFleet) -> FleetKn
         published.blocks,
         fleet_check.knowledge_of(published),
         {own: _own(sources)} if own else {},
-        counts=_counts(sources, published, own),
+        counts=_counts(sources, published, own, node),
         complaints=published.complaints,
     )
 
@@ -76,11 +82,13 @@ def _own(sources: Sources) -> NodeHolds:
     )
 
 
-def _counts(sources: Sources, published: PublishedFleet, own: str) -> dict[str, tuple[int, int]]:
+def _counts(sources: Sources, published: PublishedFleet, own: str, only: str) -> dict[str, tuple[int, int]]:
     """Return (workloads by its heartbeat, workloads that it has published) of other nodes where they differ."""
     by_node = dict.fromkeys(published.blocks, 0)
     for one in published.workloads:
         by_node[one.endpoint.node] = by_node.get(one.endpoint.node, 0) + 1
     beats = sources.heartbeats() or {}
-    counted = {node: beat.workloads for node, beat in beats.items() if node in by_node and node != own}
+    counted = {
+        node: beat.workloads for node, beat in beats.items() if node in by_node and node != own and only in ("", node)
+    }
     return {node: (count, by_node[node]) for node, count in counted.items() if count != by_node[node]}

@@ -228,3 +228,21 @@ def test_a_workload_that_comes_meanwhile_is_no_problem(
     monkeypatch.setattr(time, "sleep", publish)
     found = json.loads(node.run("ipam", "check", "-o", "json")[1])["fleet"]
     assert json.loads(first)["fleet"]["unpublished"] and (found["unpublished"], found["stale"]) == ([], [])
+
+
+def test_one_node_is_chosen(node: Node, fleet: FakeFleet) -> None:
+    """A node checks itself without the datastore; the check of another one reads its workloads alone."""
+    beat(fleet, "node2", 1)
+    beat(fleet, "node3", 5)
+    asked = fleet.asked
+    status, out, err = node.run("ipam", "check", "--node", "node1")
+    assert (status, err.count("\n")) == (0, 1) and "of the fleet" not in out and fleet.asked == asked
+    answer = json.loads(node.run("ipam", "check", "--node", "node3", "-o", "json")[1])
+    assert (answer["problems"], answer["asked"]) == (1, [])
+    assert answer["counts"] == [{"node": "node3", "counted": 5, "published": 2}]
+    status, out, err = node.run("ipam", "check", "--node", "node2")
+    assert status == 0 and "calicoctl: node2 was not asked: this is what it has published. " in err
+    assert "Found 1 published workloads with 1 IPs." in out and "IPAM blocks record" not in out
+    assert node.run("ipam", "check", "--node", "node9")[0] == 1
+    status, out, err = node.run("ipam", "check", "--node", "node2", "-i", "hosts")
+    assert (status, out) == (2, "") and "leave out -i" in err
