@@ -134,8 +134,9 @@ class Agent:
             self.datastore.live_policy.seen_in_force(
                 self.passes.policy_in_force, wanted.policy if wanted is not None else None
             )
-        # During a change of the whole node, sets may lack other nodes' workloads. It cuts connections at its end.
-        if not self.changes.applying:
+        # During a change of the whole node, sets may lack other nodes' workloads. It cuts connections at its end. A
+        # trial of live policy cuts none, because it may end.
+        if not self.changes.applying and not self.datastore.live_policy.is_trying:
             self.cuts.cut_soon()
         self.instruments.converged(self.status.in_sync, time.time())
         self._on_tick()

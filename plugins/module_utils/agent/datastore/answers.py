@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import typing as t
 
 from ...datastore import keys
 from ...datastore.client import EtcdClient, Unreachable
@@ -20,9 +21,13 @@ _AGAIN = 2.0  # seconds until a write that failed is tried again
 
 
 class Answers:
-    """The writer of answers. `put` gives it one, which replaces an earlier one to the same change."""
+    """The writer of answers. `put` gives it one, which replaces an earlier one to the same change.
 
-    def __init__(self) -> None:
+    `node` returns the name of this node, "" while live policy is not allowed.
+    """
+
+    def __init__(self, node: t.Callable[[], str]) -> None:
+        self._node = node
         self._answers: dict[str, ChangeAnswer] = {}  # by change, the newest last
         self._written: dict[str, bytes] = {}  # key and value, as the datastore has them
         self._changed = asyncio.Event()
@@ -36,25 +41,25 @@ class Answers:
         self._changed.set()
 
     async def run(self, client: EtcdClient) -> None:
-        """Write answers until cancelled, and remove those of an earlier agent at the first one."""
+        """Write answers until cancelled, and remove those of an earlier agent: what it tried is in force no longer."""
         listed = False
-        if self._answers:
-            self._changed.set()
+        self._changed.set()
         while True:
             await self._changed.wait()
             self._changed.clear()
             try:
-                if not listed:
-                    await self._list(client)
+                node = self._node()
+                if node and not listed:
+                    await self._list(client, node)
                     listed = True
-                await self._write(client)
+                if node:
+                    await self._write(client)
             except (EtcdError, Unreachable) as error:
                 await asyncio.sleep(error.seconds if isinstance(error, TooFast) else _AGAIN)
                 listed = False
                 self._changed.set()
 
-    async def _list(self, client: EtcdClient) -> None:
-        node = next(iter(self._answers.values())).node
+    async def _list(self, client: EtcdClient, node: str) -> None:
         self._written = {}
         async for page in client.pages(keys.under(keys.answers_of(node)), size=keys.MOST_ANSWERS):
             self._written.update((entry.key, entry.value) for entry in page.entries)

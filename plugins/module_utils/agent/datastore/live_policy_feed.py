@@ -9,6 +9,8 @@ Documents are read as whole revisions, so that no transaction is half in force. 
 policy whose tier does not exist, or would cut one of the node's own ways, the last live policy stays in force as a
 whole.
 
+An open change of kind trial is laid over the documents for its time (live_trials.py); the disk does not have it.
+
 A copy on the disk may be older than the live policy that was in force when the agent ended. So nothing older is taken
 until the datastore is followed in sync.
 """
@@ -19,23 +21,28 @@ import asyncio
 import logging
 import time
 import typing as t
+import zlib
 
 from ...base.release import VERSION
 from ...base.terminal_text import line
 from ...datastore import keys
 from ...datastore.gateway import Put
+from ...datastore.keys import DocumentKey
 from ...datastore.live import policy_heartbeat
 from ...datastore.live.live_reader import LiveReader, LiveReading
+from ...datastore.live.open_change import OpenChange
 from ...datastore.live.policy_heartbeat import PolicyHeartbeat
-from ...datastore.mirror import Mirror
+from ...datastore.mirror import Mirror, Position
 from ...node.store import live_policy as stored_live_policy
 from ...node.store.live_policy import NOTHING_STORED, LivePolicyUnreadable, StoredLivePolicy
+from ...node.store.unconfirmed import UnconfirmedStore
 from ...state import live_policy
 from ...state.live_policy import LivePolicy, Unresolved
 from ...state.policy_state import PolicyState
 from ..concurrency.driver_thread import Worker
 from ..known.persisted_state import PersistedState
 from ..log.transactions import transaction
+from .live_trials import Documents, LiveTrials, Trial, TrialState
 
 _log = logging.getLogger("calico.datastore")
 
@@ -43,12 +50,20 @@ _QUIET = 0.01  # seconds that a change waits for others
 _NOTHING = LiveReading({}, {})
 
 
+class _HeldBack(Exception):
+    """The reason why documents are not in force, and what to do."""
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        super().__init__(reason)
+        self.reason, self.remedy = reason, remedy
+
+
 class LivePolicyFeed:
     """The feed into `persisted.live`. It belongs to the event loop; `thread` reads documents and writes the disk.
 
     `changed` is called after another live policy is to be in force, and `said` after what the node says of it has
     changed. `synced` returns whether the datastore is followed in sync, and `cut_by` which of the node's own ways a
-    live policy would cut, "" for none.
+    live policy would cut, "" for none. `trials` are those of this feed alone.
     """
 
     def __init__(
@@ -59,6 +74,7 @@ class LivePolicyFeed:
         changed: t.Callable[[], None],
         synced: t.Callable[[], bool],
         cut_by: t.Callable[[LivePolicy], t.Awaitable[str]],
+        trials: LiveTrials,
     ) -> None:
         self._persisted = persisted
         self._mirror = mirror
@@ -66,6 +82,7 @@ class LivePolicyFeed:
         self._changed = changed
         self._synced = synced
         self._cut_by = cut_by
+        self._trials = trials
         self._folder = persisted.machine.store
         self._wake = asyncio.Event()
         self._stored = NOTHING_STORED
@@ -75,6 +92,9 @@ class LivePolicyFeed:
         self.held_back = ""
         self._position = (0, 0)  # cluster and revision of the last reading
         self._in_force = (0, 0)  # cluster and revision of what is in the kernel
+        self._live_in_force: t.Optional[LivePolicy] = None  # the live policy in the kernel, as last seen
+        self._unproved: t.Optional[Documents] = None  # documents whose trial ended without a new connection
+        self._has_looked = False  # whether the datastore was followed in sync once
         self.said = asyncio.Event()
 
     @property
@@ -82,6 +102,11 @@ class LivePolicyFeed:
         """Whether the inventory has policy switched on and allows live policy."""
         policy = self._policy
         return policy is not None and policy.settings.live
+
+    @property
+    def is_trying(self) -> bool:
+        """Whether a trial is in force, during which no connection is cut."""
+        return self._trials.running is not None
 
     @property
     def _policy(self) -> t.Optional[PolicyState]:
@@ -136,20 +161,91 @@ class LivePolicyFeed:
         self._reading = LiveReading(reading.documents, {**reading.refused, **unread})
         self._position = (position.cluster, position.revision)
         policy = self._policy
+        opened = self._trials.opened(mirror.open_change)
+        state = await self._trials.judge(opened, reading.documents, policy)
+        if state is TrialState.GOES_ON and self.is_trying:
+            return
+        if state in (TrialState.REVERTED, TrialState.UNPROVED):
+            self._want(self._stored.policy)
+        self._unproved = reading.documents if state is TrialState.UNPROVED else self._unproved
         if policy is None:
             return
-        values = [one.value for one in reading.documents.values() if one.value is not None]
+        if self._unproved == reading.documents:
+            reason = f"the change at revision {position.revision} keeps this node from new connections to the datastore"
+            self._hold_back(reason, "Change the policies so that they stay possible")
+            return
+        self._unproved = None
+        await self._put_in_force(policy, reading.documents, position)
+        if opened is not None and self._trials.is_new(opened):
+            await self._try(opened, policy, texts)
+        self._has_looked = self._has_looked or self._synced()
+
+    async def _put_in_force(self, policy: PolicyState, documents: Documents, position: Position) -> None:
+        try:
+            live = await self._checked(policy, documents)
+        except _HeldBack as error:
+            self._hold_back(error.reason, error.remedy)
+            return
+        self._hold_back("")
+        await self._take(StoredLivePolicy(live, documents, position.cluster, position.revision))
+
+    async def _checked(self, policy: PolicyState, documents: Documents) -> LivePolicy:
+        """Return the live policy of documents. Raise _HeldBack if it cannot be in force."""
+        values = [one.value for one in documents.values() if one.value is not None]
         try:
             live = live_policy.resolve(policy.policy_set, values)
         except Unresolved as error:
-            self._hold_back(str(error), "Create the tier, or change or delete the policy")
-            return
+            raise _HeldBack(str(error), "Create the tier, or change or delete the policy") from None
         cut = await self._cut_by(live) if live != self._persisted.live else ""
         if cut:
-            self._hold_back(cut, "Change the policies so that these ways stay open")
+            raise _HeldBack(cut, "Change the policies so that these ways stay open")
+        return live
+
+    async def _try(self, change: OpenChange, policy: PolicyState, texts: t.Mapping[DocumentKey, bytes]) -> None:
+        """Begin the trial of a change, or answer why not."""
+        before = self._reading.documents
+        obstacle = self._obstacle()
+        if obstacle:
+            self._trials.refuse(change, obstacle)
             return
-        self._hold_back("")
-        await self._take(StoredLivePolicy(live, reading.documents, position.cluster, position.revision))
+        reader = self._reader.copy()
+        tried = {**texts, **{key: zlib.compress(value) for key, value in change.documents.items() if value is not None}}
+        for key, value in change.documents.items():
+            if value is None:
+                tried.pop(key, None)
+        reading = await self._thread(lambda: reader.read(tried))
+        bad = next((key for key in map(keys.document_key, change.documents) if key in reading.refused), "")
+        if bad:
+            self._trials.refuse(change, f"{bad}: {reading.refused[bad]}")
+            return
+        try:
+            live = await self._checked(policy, reading.documents)
+        except _HeldBack as error:
+            self._trials.refuse(change, f"{error.reason}. {error.remedy}.")
+            return
+        loop = asyncio.get_running_loop()
+        until = loop.time() + change.seconds
+        self._trials.begin(Trial(change, live, before, reading.documents, policy, until))
+        loop.call_at(until, self._wake.set)
+        self._want(live)
+        if self._live_in_force == live:
+            self._trials.in_force()
+
+    def _obstacle(self) -> str:
+        """Return why this node tries nothing now, "" if it does."""
+        if not self._has_looked or not self._synced():
+            return "this node has just begun to follow the datastore"
+        if self.held_back:
+            return f"live policy is held back on this node: {self.held_back}"
+        if UnconfirmedStore(self._folder).any():
+            return "a change by a run of Ansible waits for its confirmation on this node"
+        return ""
+
+    def _want(self, live: LivePolicy) -> None:
+        """Let a live policy be in force."""
+        if live != self._persisted.live:
+            self._persisted.live = live
+            self._changed()
 
     def _hold_back(self, reason: str, remedy: str = "") -> None:
         self.held_back = reason
@@ -169,17 +265,22 @@ class LivePolicyFeed:
                     "live policy is older until the datastore answers. Make room or correct the file system.",
                 )
         self._stored = stored
-        if stored.policy != self._persisted.live:
-            self._persisted.live = stored.policy
-            self._changed()
+        self._want(stored.policy)
+        if stored.policy == self._live_in_force:
+            self._in_force = stored.cluster, stored.revision
         self.said.set()
 
     # ---- what is said
 
     def seen_in_force(self, policy: t.Optional[PolicyState], wanted: t.Optional[PolicyState]) -> None:
         """Note the policy that is in the kernel, and the one that is wanted now; None for none."""
+        if policy is None or policy is not wanted:
+            return
+        self._live_in_force = self._persisted.live
         last = self._stored.cluster, self._stored.revision
-        if policy is not None and policy is wanted and self._in_force != last:
+        if self.is_trying:
+            self._trials.in_force()
+        elif self._in_force != last:
             self._in_force = last
             self.said.set()
 

@@ -31,6 +31,8 @@ from .details_choice import DetailsChoice
 from .heartbeats import Heartbeats, PolicyHeartbeats
 from .live_datastore import NAMED, LiveDatastore
 from .live_policy_feed import LivePolicyFeed
+from .live_trials import LiveTrials
+from .new_connection import NewConnection
 from .own_content import OwnContent, OwnDocuments, details_of
 from .own_ways import Ask, OwnWays
 from .publisher import Publisher
@@ -52,7 +54,7 @@ class NodeDatastore:
         self._documents = OwnDocuments()
         self._table = known.table
         self._choice = DetailsChoice()
-        self.answers = Answers()
+        self.answers = Answers(self._answering_node)
         self.live_policy = LivePolicyFeed(
             persisted,
             lambda: self.feed.mirror,
@@ -60,6 +62,9 @@ class NodeDatastore:
             changed=functools.partial(_live_policy_changed, known, policy_changed),
             synced=lambda: self.live.synced,
             cut_by=OwnWays(machine, known, ask, lambda: self.live.settings).cut_by,
+            trials=LiveTrials(
+                self._node, self.answers, NewConnection(lambda: self.live.settings, self._addresses).shows
+            ),
         )
         self.feed = RemoteFeed(
             persisted.others,
@@ -101,6 +106,17 @@ class NodeDatastore:
         """Write what is known of the datastore to the disk now; return `synced` and `known_until` of `to_dict`."""
         await self.live.copy()
         return {name: value for name, value in self.live.to_dict().items() if name in ("synced", "known_until")}
+
+    def _node(self) -> str:
+        return self._persisted.state.node if self._persisted.state is not None else ""
+
+    def _answering_node(self) -> str:
+        return self._node() if self.live_policy.is_allowed else ""
+
+    def _addresses(self) -> list[str]:
+        state = self._persisted.state
+        held = (state.address, state.address6) if state is not None else ()
+        return [cidr.partition("/")[0] for cidr in held if cidr]
 
     def see_sessions(self, sessions: t.Sequence[Session], unknown: str) -> None:
         """Keep BIRD's sessions for the next heartbeat; `unknown` is why they cannot be read, "" if they were."""

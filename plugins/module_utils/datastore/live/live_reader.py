@@ -40,6 +40,12 @@ class LiveReader:
         self._texts: dict[DocumentKey, bytes] = {}  # what was read, compressed
         self._refused: dict[DocumentKey, str] = {}
 
+    def copy(self) -> LiveReader:
+        """Return a reader that knows the same, for other texts."""
+        copied = LiveReader(self._good)
+        copied._texts, copied._refused = dict(self._texts), dict(self._refused)
+        return copied
+
     def read(self, texts: t.Mapping[DocumentKey, bytes]) -> LiveReading:
         """Return what documents say; `texts` has all of them, compressed by zlib. It takes time by what has changed."""
         for gone in (self._good.keys() | self._texts.keys()) - texts.keys():

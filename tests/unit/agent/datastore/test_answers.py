@@ -54,10 +54,10 @@ def test_the_newest_answers_are_there_and_those_of_an_earlier_agent_go() -> None
         etcd.put(keys.answer_key("node1", "old"), change_answer.encode(answer("old")))
         other = keys.answer_key("node10", "old")
         etcd.put(other, b"{}")
-        answers = Answers()
+        answers = Answers(lambda: "node1")
         async with writing(answers, etcd):
-            await asyncio.sleep(5)
-            assert set(written(etcd)) == {"old"}  # nothing is read before there is something to say
+            await asyncio.sleep(1)
+            assert written(etcd) == {}
             answers.put(answer("a"))
             await asyncio.sleep(0.1)
             assert written(etcd) == {"a": "in_force"} and other.encode() in etcd.data()
@@ -73,7 +73,7 @@ def test_the_newest_answers_are_there_and_those_of_an_earlier_agent_go() -> None
 def test_what_could_not_be_written_is_written_later_and_by_another_connection() -> None:
     async def scenario() -> None:
         etcd = FakeEtcd()
-        answers = Answers()
+        answers = Answers(lambda: "node1")
         async with writing(answers, etcd):
             for member in etcd.members.values():
                 member.kill()
@@ -85,5 +85,16 @@ def test_what_could_not_be_written_is_written_later_and_by_another_connection() 
         async with writing(answers, etcd):
             await asyncio.sleep(1)
             assert written(etcd) == {"a": "in_force"}
+
+    run(scenario())
+
+
+def test_where_live_policy_is_not_allowed_nothing_is_read_or_written() -> None:
+    async def scenario() -> None:
+        etcd = FakeEtcd()
+        answers = Answers(lambda: "")
+        async with writing(answers, etcd):
+            await asyncio.sleep(30)
+        assert all(member.calls == [] for member in etcd.members.values())
 
     run(scenario())
