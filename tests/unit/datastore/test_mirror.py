@@ -101,11 +101,11 @@ def test_a_document_that_is_refused(value: bytes, words: str) -> None:
     assert str(refused.value).startswith(words)
 
 
-DETAILS = EndpointDetails("default-ipv4-ippool", "docker", "eth0", "3f0c" * 16, "ee:ee:ee:ee:ee:0a")
+DETAILS = EndpointDetails("default-ipv4-ippool", "docker", "eth0", "3f0c" * 16, "ee:ee:ee:ee:ee:0a", "web")
 
 
 def test_details_are_for_people_and_no_agent_keeps_them() -> None:
-    """They cost at most 513 bytes, and a document without any is that of an earlier release."""
+    """They cost at most 776 bytes, and a document without any is that of an earlier release."""
     plain = workload("node2", 1)
     value = documents.encode_endpoint(plain._replace(details=DETAILS))
     assert documents.decode_endpoint(KEY, value, None, details=True).details == DETAILS
@@ -113,12 +113,12 @@ def test_details_are_for_people_and_no_agent_keeps_them() -> None:
         KEY, documents.encode_endpoint(plain), None
     )
     assert b"details" not in documents.encode_endpoint(plain)
-    longest = EndpointDetails("p" * 253, "b" * 32, "e" * 15, "c" * 128, "ee:ee:ee:ee:ee:0a")
+    longest = EndpointDetails("p" * 253, "b" * 32, "e" * 15, "c" * 128, "ee:ee:ee:ee:ee:0a", "n" * 253)
     costs = [
         len(documents.encode_endpoint(plain._replace(details=one))) - len(documents.encode_endpoint(plain))
-        for one in (longest, DETAILS._replace(container=""), DETAILS)
+        for one in (longest, DETAILS._replace(container="", name=""), DETAILS)
     ]
-    assert costs == [513, 99, 178]
+    assert costs == [776, 99, 191]
 
 
 @pytest.mark.parametrize(
@@ -126,6 +126,7 @@ def test_details_are_for_people_and_no_agent_keeps_them() -> None:
     [
         None, [], "x", 7, {"pool": "\x1b[2J"}, {"pool": "p" * 254}, {"pool": ["p"]}, {"by": "In Ventory"},
         {"by": "b" * 33}, {"by": "inventory\n"}, {"endpoint": "../../etc"}, {"endpoint": "e" * 16},
+        {"name": "\x1b[2J"}, {"name": "n" * 254}, {"name": "-web"}, {"name": "docker/a"},
         {"container": "c" * 129}, {"container": "a b"}, {"mac": "ee:ee"}, {"mac": "EE:EE:EE:EE:EE:0A"},
         {"more": "x" * 60_000}, {"pool": {"pool": "p"}}, {"by": "\u202edocker"},
     ],

@@ -86,4 +86,5 @@ def details_of(workload: VethEndpoint, attached: t.Optional[AttachedWorkload]) -
         endpoint=workload.peer_interface,
         container=attached.container if attached is not None else "",
         mac=(workload.mac or "").lower(),
+        name=attached.container_name if attached is not None else "",
     )

@@ -38,7 +38,10 @@ async def relabel(on: WorkloadContext, id: str, labels: t.Mapping[str, t.Optiona
 
 
 def save_labels(on: WorkloadContext, before: AttachedWorkload, workload: AttachedWorkload) -> AttachedWorkload:
-    """Record an attached workload with new labels, report a change from `before`, and return the workload."""
+    """Record an attached workload with new labels, or another name of its container, in place of `before`; return it.
+
+    A change is reported.
+    """
     if workload is before:
         return before
     with on.persisted.writing("record"):
@@ -47,6 +50,9 @@ def save_labels(on: WorkloadContext, before: AttachedWorkload, workload: Attache
     if workload.labels != before.labels:
         on.policy.workloads_changed()
         on.events.tell("labelled", workload=workload.to_dict())
+    elif workload.container_name != before.container_name:
+        # It is published, and policy does not depend on it.
+        on.policy.workloads_changed(later=True)
     return workload
 
 

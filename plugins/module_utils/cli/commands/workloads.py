@@ -229,7 +229,6 @@ def _list_of_fleet(output: str, view: FleetView, own: list[Data], chosen: t.Call
          entry["by"], entry.get("pool") or "-", _shown(entry["labels"]) or "-")
         for entry in found
     ]  # fmt: skip
-    # Other nodes publish no names of containers.
     containers = [_container(entry) for entry in found]
     more = ("CONTAINER",) if any(name != "-" for name in containers) else ()
     if output == "wide":

@@ -57,6 +57,7 @@ def documents(view: FleetView) -> t.Iterator[Document]:
                 "interfaceName": endpoint.interface,
                 "containerID": one.details.container,
                 "mac": one.details.mac,
+                "container": one.details.name,
             },
         )
 
@@ -90,6 +91,7 @@ def _named(details: EndpointDetails) -> dict[str, str]:
         "peer_interface": details.endpoint,
         "container": details.container,
         "mac": details.mac,
+        "container_name": details.name,
     }
 
 

@@ -22,7 +22,8 @@ class EndpointDetails(t.NamedTuple):
     """The details of a workload; "" for what is not known.
 
     `pool` is the IP pool of its first address. `by` is the runtime that attached it, or "api". `endpoint` is its
-    interface inside, `container` the id of its container, and `mac` the MAC address that was asked for.
+    interface inside, `container` the id of its container, `mac` the MAC address that was asked for, and `name` the name
+    that people gave its container.
     """
 
     pool: str = ""
@@ -30,6 +31,7 @@ class EndpointDetails(t.NamedTuple):
     endpoint: str = ""
     container: str = ""
     mac: str = ""
+    name: str = ""
 
 
 _FORMS = EndpointDetails(
@@ -38,6 +40,7 @@ _FORMS = EndpointDetails(
     endpoint=r"[A-Za-z0-9_.-]{1,15}",
     container=_NAME % 126,
     mac=r"([0-9a-f]{2}:){5}[0-9a-f]{2}",
+    name=r"[A-Za-z0-9][A-Za-z0-9_.-]{0,252}",
 )
 _PATTERNS = {name: re.compile(form, re.ASCII) for name, form in _FORMS._asdict().items()}
 NONE = EndpointDetails()

@@ -35,6 +35,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.other_endpoints import OtherEndpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState, allow_all
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.container_description import (
+    ContainerDescription,
+)
 
 from tests.conftest import ROOT
 from tests.fakes.etcd import FakeEtcd
@@ -455,6 +458,22 @@ def test_details_are_published_as_long_as_all_nodes_read_them(tmp_path: pathlib.
             etcd.put(keys.complete_key("node2"), old)
             await asyncio.sleep(11)
             assert shown(etcd, 1) == {"default/web": None}
+
+    run(scenario())
+
+
+def test_the_name_of_a_container_is_published_and_a_new_one_too(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
+    async def scenario() -> None:
+        one = node(tmp_path, 1)
+        async with running(one):
+            container = "12" * 32
+            await one.add("web", container=container, runtime="podman", container_name="web")
+            await asyncio.sleep(30)
+            assert shown(etcd, 1)["default/web"]["name"] == "web"
+            renamed = ContainerDescription("podman", container, "shop")
+            assert [found.id for found in await one.agent.transactions.describe(renamed)] == ["default/web"]
+            await asyncio.sleep(11)
+            assert shown(etcd, 1)["default/web"]["name"] == "shop"
 
     run(scenario())
 

@@ -80,14 +80,14 @@ def test_a_name_of_two_containers_is_refused_with_both(node: Node, command: str)
     assert node.run("workload", command, "shop", *more) == (1, "", f"calicoctl: {AMBIGUOUS}\n")
 
 
-@pytest.mark.parametrize("name", ["web-1", "3f0c3f0c3f0c", "shop"])
+@pytest.mark.parametrize("name", ["web-1", "3f0c3f0c3f0c", "shop", POD.id])
 def test_a_container_that_is_called_like_a_workload_stands_for_nothing(node: Node, name: str) -> None:
     """A workload's own name and id, also shortened, come before a container's name, which its user chooses."""
     other = dataclasses.replace(POD, id=f"docker/{'3f0c' * 16}", name="3f0c" * 16, namespace="default")
     plain = dataclasses.replace(WEB, id="default/shop", name="shop")
-    listing(node, dataclasses.replace(TWIN, container_name=name), WEB, other, plain)
+    listing(node, dataclasses.replace(TWIN, container_name=name), WEB, other, plain, POD)
     node.run("workload", "get", name)
-    expected = {"web-1": WEB.id, "3f0c3f0c3f0c": other.id, "shop": plain.id}
+    expected = {"web-1": WEB.id, "3f0c3f0c3f0c": other.id, "shop": plain.id, POD.id: POD.id}
     assert node.agents[-1].asked[-1] == ("workload.get", {"id": expected[name]})
 
 

@@ -225,11 +225,13 @@ def test_ten_thousand_workloads_are_listed_within_seconds(node: Node, fleet: Fak
 
 def test_details_of_workloads_are_those_of_their_own_node(node: Node, fleet: FakeFleet) -> None:
     """`get`, `workload list` and `ipam show` name them as the node itself does."""
-    about = EndpointDetails("default-ipv4-ippool", "docker", "eth0", "3f0c" * 16, "ee:ee:ee:ee:ee:0a")
+    about = EndpointDetails("default-ipv4-ippool", "docker", "eth0", "3f0c" * 16, "ee:ee:ee:ee:ee:0a", "crate")
     fleet.publish("node3", "box", "10.244.5.9", details=about)
     fleet.publish("node2", "own", "10.244.4.9", details=EndpointDetails("default-ipv4-ippool", "api", "net1"))
     document = json.loads(node.run("get", "wep", "box", "-o", "json")[1])
     assert document["metadata"]["name"] == "node3-docker-box-eth0"
+    assert document["metadata"]["annotations"] == {"baremetal.host-routing/container": "crate"}
+    assert json.loads(node.run("get", "wep", "crate", "-o", "json")[1]) == document
     assert document["spec"] == {
         "node": "node3",
         "orchestrator": "docker",
@@ -248,16 +250,19 @@ def test_details_of_workloads_are_those_of_their_own_node(node: Node, fleet: Fak
     )  # fmt: skip
     assert listed["default/own"]["by"] == "api" and "container" not in listed["default/own"]
     wide = [line.split() for line in node.run("workload", "list", "-o", "wide")[1].splitlines()]
-    assert wide[0][-2:] == ["POOL", "LABELS"] and ["default-ipv4-ippool", "-"] in [line[-2:] for line in wide]
+    assert wide[0][-3:] == ["POOL", "LABELS", "CONTAINER"]
+    assert ["default-ipv4-ippool", "-", "crate"] in [line[-3:] for line in wide]
+    fleet.publish("node2", "other", "10.244.4.10", details=about)
+    assert "crate is ambiguous: it is the container of " in node.run("get", "wep", "crate")[2]
 
 
 def test_hostile_details_are_not_shown(node: Node, fleet: FakeFleet) -> None:
     fleet.publish("node3", "box", "10.244.5.9")
     key = keys.endpoint_key("node3", "cali3box")
     body = json.loads(fleet.etcd.data()[key.encode()].value or b"")
-    for about in ({"by": "\x1b[2J", "pool": "p" * 9999, "endpoint": "a/b"}, ["x"], "x" * 60_000):
+    for about in ({"by": "\x1b[2J", "pool": "p" * 9999, "endpoint": "a/b", "name": "\x1b]0;x"}, ["x"], "x" * 60_000):
         fleet.etcd.put(key, json.dumps({**body, "details": about}).encode())
         status, out, err = node.run("workload", "list", "-o", "json")
         box = next(one for one in json.loads(out)["workloads"] if one["id"] == "default/box")
         assert (status, err, box["by"]) == (0, "", "agent") and len(out) < 9999
-        assert not {"pool", "peer_interface", "container", "mac"} & set(box)
+        assert not {"pool", "peer_interface", "container", "mac", "container_name"} & set(box)
