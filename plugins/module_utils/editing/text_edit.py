@@ -6,6 +6,7 @@
     replace(text, place, value)     another value in the place of a document or an item
     delete(text, place)             no such document or item
     append(text, value)             one more document
+    remove_key(text, place, key)    no such key of a mapping
 
 Each of them reads its result again. Where the documents are not those that the edit should give, it raises EditRefused.
 So it does where an alias or a tag would change its meaning.
@@ -75,6 +76,28 @@ def delete(text: str, place: TextPlace, is_json: bool = False) -> str:
         _refuse_shared(text, document, node, replaced=False)
         after = _without_item(text, documents, node, above)
     return _checked(after, _without(values(text, is_json), place), is_json)
+
+
+def remove_key(text: str, place: TextPlace, key: str, is_json: bool = False) -> str:
+    """Return the text without a key of the mapping at a place, which is a document or anywhere in it, and its value.
+
+    Comments inside the value go, and on the line of its end. A mapping without keys is written {}.
+    """
+    documents = parse(text, is_json)
+    node: t.Optional[TextNode] = documents[place.document].root
+    for step in place.path:
+        node = node.child(step) if node is not None else None
+    value = node.child(key) if node is not None else None
+    if node is None or value is None:
+        raise EditRefused(f"{key} is not written out in it")
+    _refuse_shared(text, documents[place.document], value, replaced=False)
+    after = _without_pair(text, documents, node, node.children.index(value) - 1)
+    found = values(text, is_json)
+    inner: t.Any = found[place.document]
+    for step in place.path:
+        inner = inner[step]
+    rest = {name: one for name, one in inner.items() if name != key}
+    return _checked(after, _with(found, place, rest), is_json)
 
 
 def append(text: str, value: t.Any, is_json: bool = False) -> str:
@@ -199,8 +222,27 @@ def _without_item(text: str, documents: t.Sequence[TextDocument], node: TextNode
     return text[: node.dash - above.column] + text[broken.end() if broken else end :]
 
 
-def _emptied(text: str, documents: t.Sequence[TextDocument], node: TextNode) -> str:
-    """Return the text in which [] replaces `node`, a block list that has one item."""
+def _without_pair(text: str, documents: t.Sequence[TextDocument], node: TextNode, position: int) -> str:
+    """Return the text without the key at a position among the children of a mapping, and its value."""
+    key, value = node.children[position : position + 2]
+    following = node.children[position + 2] if position + 2 < len(node.children) else None
+    if len(node.children) == 2:
+        return f"{text[: node.start]}{{}}{text[node.end :]}" if node.flow else _emptied(text, documents, node, "{}")
+    if node.flow:
+        if following is not None:
+            return text[: key.start] + text[following.start :]
+        return text[: node.children[position - 1].end] + text[value.end :]
+    end = _line_end(text, value)
+    if text[key.start - key.column : key.start].strip(" "):
+        if following is None:
+            raise EditRefused(f"line {line_of(text, key.start)} holds something else, too")
+        return text[: key.start] + text[following.start :]
+    broken = _BREAK.match(text, end)
+    return text[: key.start - key.column] + text[broken.end() if broken else end :]
+
+
+def _emptied(text: str, documents: t.Sequence[TextDocument], node: TextNode, nothing: str = "[]") -> str:
+    """Return the text in which [] or {} replaces `node`, a block list or mapping that has one item."""
     end = _line_end(text, node)
     for document in documents:
         for one in document.root.within():
@@ -209,8 +251,8 @@ def _emptied(text: str, documents: t.Sequence[TextDocument], node: TextNode) -> 
                 colon = text.find(":", key.end) + 1
                 broken = _BREAK.match(text, end)
                 rest = text[broken.end() if broken else end :]
-                return f"{text[:colon]} []{text[colon : node.start - node.column]}{rest}"
-    return f"{text[: node.start]}[]{text[end:]}"
+                return f"{text[:colon]} {nothing}{text[colon : node.start - node.column]}{rest}"
+    return f"{text[: node.start]}{nothing}{text[end:]}"
 
 
 def _with(found: list[t.Any], place: TextPlace, value: t.Any) -> list[t.Any]:

@@ -73,6 +73,12 @@ TASKS = [
     task("unchanged", definition={"kind": "IPPoolList", "items": [NEW]}),
     task("read", "resource_info", kind="ippool", name="default"),
     task("of a variable", definition={**NEW, "metadata": {"name": "listed"}}),
+    task(
+        "adopted",
+        check=True,
+        adopt=True,
+        definition={"kind": "IPPool", "metadata": {"name": "listed"}, "spec": {"cidr": "10.245.0.0/16"}},
+    ),
     task("deleted", definition=GONE, state="absent"),
     task("deleted again", definition=GONE, state="absent"),
     task("no document", definition=[]),
@@ -149,6 +155,15 @@ def test_resources_are_returned_as_documents(results: t.Any) -> None:
     assert not results["read"]["changed"]
 
 
+def test_a_resource_of_a_variable_is_moved_on_request(results: t.Any) -> None:
+    found = results["adopted"]
+    assert found["changed"] and [path.rpartition("/")[2] for path in found["files"]] == ["listed.yml", "hosts.yml"]
+    assert (
+        "-    calico_ip_pools: [{name: listed, cidr: 10.245.0.0/16}]\n+    calico_ip_pools: []\n"
+        in (found["diff"]["prepared"])
+    )
+
+
 def test_resources_are_deleted_and_stay_away(folder: pathlib.Path, results: t.Any) -> None:
     assert os.listdir(folder / "resources") == []
     assert results["deleted"]["changed"] and not results["deleted_again"]["changed"]
@@ -159,7 +174,7 @@ def test_resources_are_deleted_and_stay_away(folder: pathlib.Path, results: t.An
     ("name", "why"),
     [
         ("of_a_variable", "failed to apply 'IPPool' resource: [IPPool(listed) stands in calico_ip_pools[0] "
-         "(DIR/hosts.yml:4). Change it there]"),
+         "(DIR/hosts.yml:4). Change it there, or add --adopt to move it into a file]"),
         ("no_document", "definition has no document. Write kind, metadata and spec of at least one resource."),
         ("no_yaml", "definition:2: is not YAML: mapping values are not allowed here. Write Calico's documents, or read "
          "them from a file."),

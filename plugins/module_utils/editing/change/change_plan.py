@@ -8,11 +8,13 @@ Semantics and words are Calico's, but for one thing: a change is made as a whole
 
 from __future__ import annotations
 
+import copy
 import typing as t
 
 from ...base.document_limits import BeyondLimits
 from ...policy.documents import from_resources, to_resources
 from ...resources import api as resources
+from ...resources.setting_fields import set_value
 from ..patches import labels
 from ..patches.errors import PatchError
 from ..patches.merge_patches import merge
@@ -27,14 +29,28 @@ SETTINGS = ("BGPConfiguration", "FelixConfiguration", "IPAMConfiguration", "Node
 _PAST = {"create": "created", "apply": "applied", "replace": "replaced", "delete": "deleted"}
 
 
+class VariableField(t.NamedTuple):
+    """A field of settings that a variable has: its path and value in a document, and the variable.
+
+    `place` is where the variable is written, as errors show that. `pinned` is why it cannot be moved into a file, "" if
+    it can.
+    """
+
+    path: str
+    value: t.Any
+    entry: VariableEntry
+    place: str
+    pinned: str = ""
+
+
 class PresentResource(t.NamedTuple):
     """A resource that is in force.
 
     `document` has all defaults. `written` is its document as `file` has it, None and "" for one that no file of
     resources has. `variable` is where a variable has it, as errors show that, "" for one that no variable has. `listed`
     is its document as the variable has it. `entries` are what lists of variables have of it, and `pinned` is why they
-    cannot be moved into a file, "" if they can. `revision` is its resourceVersion in the datastore, "" for one of the
-    inventory, whose resourceVersion is a digest.
+    cannot be moved into a file, "" if they can. `fields` are those that variables have of settings. `revision` is its
+    resourceVersion in the datastore, "" for one of the inventory, whose resourceVersion is a digest.
     """
 
     document: t.Mapping[str, t.Any]
@@ -44,6 +60,7 @@ class PresentResource(t.NamedTuple):
     listed: t.Optional[t.Mapping[str, t.Any]] = None
     entries: tuple[VariableEntry, ...] = ()
     pinned: str = ""
+    fields: tuple[VariableField, ...] = ()
     revision: str = ""
 
 
@@ -58,8 +75,8 @@ class PlannedChange(t.NamedTuple):
     """What happens to one resource.
 
     `document` is what is written into `file`, None to delete its document there. `file` is "" for a new document. Both
-    are empty for a resource that is `unchanged`. `entries` go from lists of variables; without a document then, nothing
-    else of the resource is written.
+    are empty for a resource that is `unchanged`. `entries` go from variables; without a document then, nothing else of
+    the resource is written. `as_is` is the document with which this would change nothing of the network.
     """
 
     key: ResourceKey
@@ -67,6 +84,7 @@ class PlannedChange(t.NamedTuple):
     file: str = ""
     unchanged: bool = False
     entries: tuple[VariableEntry, ...] = ()
+    as_is: t.Optional[Document] = None
 
     @property
     def is_written(self) -> bool:
@@ -241,6 +259,25 @@ def _movable(key: ResourceKey, found: PresentResource) -> tuple[VariableEntry, .
     return found.entries
 
 
+def _moved_fields(key: ResourceKey, found: PresentResource, differences: Document) -> list[VariableField]:
+    """Return the fields of variables that a change of settings changes. Raise _Refused if one cannot be moved."""
+    missing = object()
+    moved = [field for field in found.fields if _at(differences, field.path, missing) is not missing]
+    for field in moved:
+        if field.pinned:
+            where = f"{field.path} of {key} stands in {field.place}"
+            raise _Refused(f"{where}, and --adopt does not move it: {field.pinned}")
+    return moved
+
+
+def _at(document: t.Any, path: str, missing: t.Any) -> t.Any:
+    for name in path.split("."):
+        if not isinstance(document, t.Mapping) or name not in document:
+            return missing
+        document = document[name]
+    return document
+
+
 def _replaced(
     key: ResourceKey,
     found: PresentResource,
@@ -250,7 +287,7 @@ def _replaced(
 ) -> PlannedChange:
     """Return the change of a resource that is there to the document `content`, which was read as `resource`."""
     if adopt and found.variable and found.written is None and key.kind not in SETTINGS:
-        return PlannedChange(key, own_content(content), entries=_movable(key, found))
+        return PlannedChange(key, own_content(content), entries=_movable(key, found), as_is=own_content(found.document))
     before = _parsed(found.document)
     forms = filter(None, (before, _parsed(found.written), _parsed(found.listed)))
     if any(resource in (form, _canonical(form)) for form in forms):
@@ -258,6 +295,14 @@ def _replaced(
     if key.kind in SETTINGS and before is not None:
         differences = difference(_settings(before.to_document()), _settings(resource.to_document()))
         base = found.written or {"kind": key.kind, "metadata": {"name": key.name}, "spec": {}}
+        moved = _moved_fields(key, found, differences) if adopt else []
+        if moved:
+            as_is = copy.deepcopy(dict(base))
+            for field in moved:
+                set_value(as_is, field.path, field.value)
+            entries = tuple({field.entry.variable: field.entry for field in moved}.values())
+            document = own_content(merge(as_is, differences))
+            return PlannedChange(key, document, found.file, entries=entries, as_is=own_content(as_is))
         document = own_content(merge(base, differences))
         if found.written is not None and document == own_content(found.written):
             return PlannedChange(key, unchanged=True)

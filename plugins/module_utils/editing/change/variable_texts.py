@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The texts of files of variables without entries of lists; all other characters stay.
+"""The texts of files of variables without entries of lists, or without variables; all other characters stay.
 
 A list without entries is written []: its variable still hides that of another group.
 """
@@ -17,13 +17,14 @@ from .. import text_edit
 from ..text_edit import Step, TextPlace
 from ..text_nodes import EditRefused, TextNode, parse, same, values
 
+WHOLE = -1
 _TEMPLATE = re.compile(r"\{[{%#]")
 
 
 class VariableEntry(t.NamedTuple):
     """An entry of a list in a variable, with its value as Ansible has it, and the file and line where it begins.
 
-    `position` counts from 0. `file` is "" and `line` 0 where they are not known.
+    `position` counts from 0, and is WHOLE for the variable itself. `file` is "" and `line` 0 where they are not known.
     """
 
     variable: str
@@ -49,24 +50,46 @@ def without_entries(text: str, entries: t.Iterable[VariableEntry], is_json: bool
     """
     for entry in sorted(entries, key=lambda one: (one.line, one.position), reverse=True):
         try:
-            text = text_edit.delete(text, _place(text, entry, is_json), is_json)
+            place = _place(text, entry, is_json)
+            if entry.position == WHOLE:
+                text = text_edit.remove_key(text, place._replace(path=place.path[:-1]), entry.variable, is_json)
+            else:
+                text = text_edit.delete(text, place, is_json)
         except (EditRefused, LookupError, TypeError) as error:
             why = str(error) if isinstance(error, EditRefused) else "its keys are no texts"
             raise CannotRemove(entry, why) from error
     return text
 
 
+def paths_of(text: str, variable: str, is_json: bool) -> list[tuple[Step, ...]]:
+    """Return the paths of all values of keys with a variable's name, [] for a text that cannot be read."""
+    try:
+        return [
+            path
+            for one in parse(text, is_json)
+            for path, nodes in _written(one.root, VariableEntry(variable, WHOLE, None))
+        ]
+    except EditRefused:
+        return []
+
+
 def _place(text: str, entry: VariableEntry, is_json: bool) -> TextPlace:
     """Return where an entry is written. Raise EditRefused if that is not known, or if it is not written as it is."""
-    found: list[tuple[TextPlace, TextNode]] = []
-    for index, document in enumerate(parse(text, is_json)):
-        for path, items in _lists(document.root, entry.variable):
-            node = items.child(entry.position)
-            if node is not None and (not entry.line or text_edit.line_of(text, node.start) == entry.line):
-                found.append((TextPlace(index, (*path, entry.position)), node))
+    found = [
+        (TextPlace(index, path), node)
+        for index, document in enumerate(parse(text, is_json))
+        for path, nodes in _written(document.root, entry)
+        for node in nodes[-1:]
+        if not entry.line or entry.line in [text_edit.line_of(text, one.start) for one in nodes]
+    ]
     if len(found) != 1:
         where = f"line {entry.line} of it" if entry.line else "it"
-        raise EditRefused(f"{where} has no entry {entry.position + 1} of a list {entry.variable}, or several")
+        what = (
+            f"{entry.variable},"
+            if entry.position == WHOLE
+            else f"entry {entry.position + 1} of a list {entry.variable},"
+        )
+        raise EditRefused(f"{where} has no {what} or several")
     place, node = found[0]
     for inner in node.within():
         line = text_edit.line_of(text, inner.start)
@@ -79,8 +102,8 @@ def _place(text: str, entry: VariableEntry, is_json: bool) -> TextPlace:
     return place
 
 
-def _lists(root: TextNode, variable: str) -> t.Iterator[tuple[tuple[Step, ...], TextNode]]:
-    """Yield the path and the node of each list that is the value of a key with the name of the variable."""
+def _written(root: TextNode, entry: VariableEntry) -> t.Iterator[tuple[tuple[Step, ...], list[TextNode]]]:
+    """Yield the path of each value that may be the entry, and the nodes that may have its line, the value last."""
     waiting: list[tuple[tuple[Step, ...], TextNode]] = [((), root)]
     while waiting:
         path, node = waiting.pop()
@@ -88,10 +111,16 @@ def _lists(root: TextNode, variable: str) -> t.Iterator[tuple[tuple[Step, ...], 
             waiting.extend(((*path, index), item) for index, item in enumerate(node.children))
         elif node.kind == "mapping":
             for key, value in zip(node.children[::2], node.children[1::2]):
-                if key.kind == "scalar":
-                    waiting.append(((*path, key.name), value))
-                    if key.name == variable and value.kind == "list":
-                        yield (*path, key.name), value
+                if key.kind != "scalar":
+                    continue
+                inner = (*path, key.name)
+                waiting.append((inner, value))
+                if key.name == entry.variable and entry.position == WHOLE:
+                    yield inner, [key, value]
+                elif key.name == entry.variable and value.kind == "list":
+                    item = value.child(entry.position)
+                    if item is not None:
+                        yield (*inner, entry.position), [item]
 
 
 def _has(value: t.Any, path: t.Sequence[Step], wanted: t.Any) -> bool:

@@ -18,16 +18,16 @@ import typing as t
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.errors import CommandError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.change.change_plan import (
     PlannedChange,
-    Present,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.change.changed_texts import (
     changed_texts,
     new_file,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.change.resource_key import own_content
 from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.change.variable_texts import (
+    WHOLE,
     CannotRemove,
     VariableEntry,
+    paths_of,
     without_entries,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.files import bounded
@@ -43,7 +43,7 @@ from ...actions import controller_variables
 from ...etcd import cluster_members
 from ...lines.shown_path import shown_path
 from .. import fleet_documents, lockfile_store
-from . import yaml_file
+from . import written_source, yaml_file
 from .value_origin import value_origin
 
 _LIMIT = 10 << 20  # bytes of a file of variables
@@ -94,13 +94,16 @@ def adoption(changes: t.Iterable[PlannedChange], hosts: t.Sequence[Host], task_v
     if moving:
         _check_not_used({entry.variable for pairs in moving.values() for dummy, entry in pairs}, task_vars)
         entries = [entry for pairs in moving.values() for dummy, entry in pairs]
+        for change, entry in (pair for pairs in moving.values() for pair in pairs):
+            hidden = _hidden(entry, found.after, hosts, task_vars) if entry.position == WHOLE else ""
+            if hidden:
+                raise _refusal(change, entry, f"{shown_path(hidden)} has it, too, and would count then")
         return found._replace(hosts=_without(hosts, entries))
     return found
 
 
 def check_same_network(
     changes: t.Iterable[PlannedChange],
-    present: Present,
     folder: str,
     moved: Adoption,
     hosts: t.Sequence[Host],
@@ -108,19 +111,12 @@ def check_same_network(
 ) -> None:
     """Raise CommandError unless each node has the same state with the resources in files, as they are in force.
 
-    `present` are all resources, `hosts` those of the inventory before anything moves. New files go to `folder`.
+    `hosts` are those of the inventory before anything moves. New files go to `folder`.
     """
-    adopted = [
-        PlannedChange(one.key, own_content(present[one.key].document))
-        for one in changes
-        if one.entries and one.is_written
-    ]
+    adopted = [one._replace(document=one.as_is) for one in changes if one.entries and one.is_written]
     if not adopted:
         return
-    texts: dict[str, t.Optional[str]] = {}
-    for one in adopted:
-        path = new_file(folder, one.key)
-        texts[path] = _text(path)
+    texts = {path: _text(path) for path in (one.file or new_file(folder, one.key) for one in adopted)}
     merged = fleet_documents.readable(moved.hosts, task_vars, changed_texts(adopted, texts, folder))
     names = ", ".join(str(one.key) for one in adopted)
     try:
@@ -198,7 +194,7 @@ def _text(path: str) -> t.Optional[str]:
 
 def _refusal(change: PlannedChange, entry: VariableEntry, why: str) -> CommandError:
     where = f"{shown_path(entry.file)}:{entry.line}" if entry.line else shown_path(entry.file)
-    name = f"{entry.variable}[{entry.position}]"
+    name = entry.variable if entry.position == WHOLE else f"{entry.variable}[{entry.position}]"
     return CommandError(f"{where}: {change.key} is not moved out of {name}: {why}. {_BY_HAND}")
 
 
@@ -209,6 +205,27 @@ def _check_file(path: str, folder: str) -> None:
         raise _NotOurs(f"the file lies outside of the inventory's folder {shown_path(folder)}")
     if yaml_file.is_encrypted(path):
         raise _NotOurs("the file is encrypted by ansible-vault")
+
+
+def _hidden(
+    entry: VariableEntry, after: t.Mapping[str, str], hosts: t.Sequence[Host], task_vars: t.Mapping[str, t.Any]
+) -> str:
+    """Return another file that has a variable for one of the hosts that have it from here, "" if there is none."""
+    having = [host for host in hosts if _is_from(entry, host.origins.get(entry.variable, ""))]
+    owners = {"all", *(name for host in having for name in (host.name, *host.groups))}
+    for owner, path in written_source.owned_files(task_vars):
+        text = after.get(path)
+        if text is None:
+            try:
+                text = bounded.read(path, _LIMIT).decode()
+            except (OSError, ValueError, bounded.TooLarge):
+                continue  # Ansible has read what it can: the check of the next run refuses two places.
+        for found in paths_of(text, entry.variable, path.endswith(".json")):
+            if owner in owners and len(found) == 1:
+                return path
+            if not owner and len(found) > 2 and found[-3 if found[-2] == "vars" else -2] in owners:
+                return path
+    return ""
 
 
 def _check_not_used(names: t.Collection[str], task_vars: t.Mapping[str, t.Any]) -> None:
@@ -254,7 +271,7 @@ def _templates(value: t.Any) -> t.Iterator[str]:
 
 
 def _without(hosts: t.Sequence[Host], entries: t.Sequence[VariableEntry]) -> list[Host]:
-    """Return the hosts without entries of lists. A list that hosts share is shared again."""
+    """Return the hosts without entries of lists and without variables. A list that hosts share is shared again."""
     by_variable: dict[str, dict[int, VariableEntry]] = {}
     for entry in entries:
         by_variable.setdefault(entry.variable, {})[entry.position] = entry
@@ -264,6 +281,10 @@ def _without(hosts: t.Sequence[Host], entries: t.Sequence[VariableEntry]) -> lis
         own, origins = dict(host.variables), []
         for variable, going in by_variable.items():
             before = host.variables.get(variable)
+            if WHOLE in going:
+                if variable in own and _is_from(going[WHOLE], host.origins.get(variable, "")):
+                    del own[variable]
+                continue
             if not isinstance(before, (list, tuple)):
                 continue
             key = variable, id(before)

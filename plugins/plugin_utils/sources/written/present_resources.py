@@ -11,13 +11,17 @@ import typing as t
 from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.change.change_plan import (
     SETTINGS,
     PresentResource,
+    VariableField,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.change.resource_key import (
     ResourceKey,
     key_in,
     key_of,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.change.variable_texts import VariableEntry
+from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.change.variable_texts import (
+    WHOLE,
+    VariableEntry,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host, origin
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.bgp_peer_inventory import NODE_LIST
@@ -31,6 +35,11 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inven
     Document,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import api as resources
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources.setting_fields import (
+    DEFAULT,
+    OF_NODE,
+    fields_of,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 from ...lines.shown_path import shown_path
@@ -118,11 +127,18 @@ def read(task_vars: t.Mapping[str, t.Any], kinds: t.Container[str], names: t.Con
         if key is None or (key.name == OWN_RESERVATION and key not in listed):
             continue
         if key in written:
-            found[key] = PresentResource(document, written[key].file, written[key].content)
+            found[key] = PresentResource(
+                document, written[key].file, written[key].content, fields=_fields(key, document, given, names)
+            )
         else:
             other = listed.get(key, _Listed(_otherwise(key), pinned=f"no entry has its name. {_BY_HAND}"))
             found[key] = PresentResource(
-                document, variable=other.place, listed=other.document, entries=other.entries, pinned=other.pinned
+                document,
+                variable=other.place,
+                listed=other.document,
+                entries=other.entries,
+                pinned=other.pinned,
+                fields=_fields(key, document, given, names),
             )
     for key, one in written.items():
         if key not in found and key.kind in resources.KINDS and key.kind in kinds and key.name in names:
@@ -230,12 +246,43 @@ def _of_list(variable: str, host: Host) -> t.Iterator[tuple[ResourceKey, _Listed
 
 
 def _entry(variable: str, index: int, host: Host) -> VariableEntry:
-    """Return an entry of a list with the file and line that Ansible knows."""
-    file, dummy, line = origin(f"{variable}[{index}]", [host]).rpartition(":")
-    value = host.variables[variable][index]
+    """Return an entry of a list, or WHOLE the variable, with the file and line that Ansible knows."""
+    label = variable if index == WHOLE else f"{variable}[{index}]"
+    file, dummy, line = origin(label, [host]).rpartition(":")
+    value = host.variables[variable] if index == WHOLE else host.variables[variable][index]
     if line.isdecimal():
         return VariableEntry(variable, index, value, file, int(line))
     return VariableEntry(variable, index, value, f"{file}:{line}" if file else line)
+
+
+def _fields(
+    key: ResourceKey, document: t.Mapping[str, t.Any], hosts: t.Sequence[Host], names: t.Container[str]
+) -> tuple[VariableField, ...]:
+    """Return the fields that variables of hosts have of settings with one of the names, () for any other resource.
+
+    `document` is the resource in force, whose labels are texts.
+    """
+    if key.kind not in SETTINGS or key.name not in names:
+        return ()
+    node = key.name if key.kind == "Node" else key.name.removeprefix(OF_NODE) if key.name != DEFAULT else ""
+    found = []
+    for field in fields_of(key.kind, bool(node)):
+        having = [host for host in hosts if host.variables.get(field.variable) is not None]
+        own = [host for host in having if node in ("", host.name)]
+        if own:
+            entry = _entry(field.variable, WHOLE, own[0])
+            places = {origin(field.variable, [host]) for host in own}
+            pinned = _pinned([entry])
+            if len(places) > 1:
+                pinned = f"it stands in {' and in '.join(sorted(map(shown_path, places)))}. Keep one of them"
+            elif node and any(origin(field.variable, [host]) in places for host in having if host.name != node):
+                pinned = f"other nodes have it from there, too. {_BY_HAND}"
+            value = field.to_field(entry.value)
+            if field.path == "metadata.labels":
+                labels = document["metadata"].get("labels", {})
+                value = {name: labels[name] for name in map(str, value) if name in labels}
+            found.append(VariableField(field.path, value, entry, _place(field.variable, own[0]), pinned))
+    return tuple(found)
 
 
 def _pinned(entries: t.Sequence[VariableEntry]) -> str:

@@ -76,9 +76,7 @@ def change(task_vars: t.Mapping[str, t.Any], request: Data, write: bool) -> Reso
                 path: "" if text is None and not present.may_remove(path) else text
                 for path, text in changed_texts(plan.changes, texts, present.folder).items()
             }
-            adoption.check_same_network(
-                plan.changes, present.resources, present.folder, moved, present.hosts, task_vars
-            )
+            adoption.check_same_network(plan.changes, present.folder, moved, present.hosts, task_vars)
             differences = _differences({**texts, **moved.before}, {**after, **moved.after})
             lines += differences
             lines += _checked(task_vars, after, moved.hosts) if after or moved.after else []

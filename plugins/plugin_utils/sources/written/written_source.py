@@ -68,6 +68,18 @@ def read(task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[Host]) -> WrittenIn
     )
 
 
+def owned_files(task_vars: t.Mapping[str, t.Any]) -> t.Iterator[tuple[str, str]]:
+    """Yield the group or host and the path of each file of variables, and "" with each file of hosts and groups."""
+    sources = _sources(task_vars)
+    for source in sources:
+        for path in given_inventory.files(source):
+            if not os.access(path, os.X_OK):
+                yield "", path
+    for file in _variable_files(_folders(sources)):
+        for path in _below([file.path]):
+            yield file.owner, path
+
+
 def _sources(task_vars: t.Mapping[str, t.Any]) -> list[str]:
     """Return the paths of the inventory's sources that exist."""
     inventory = getattr(task_vars.get("hostvars"), "_inventory", None)

@@ -15,6 +15,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.cha
     PlannedChange,
     PresentResource,
     ResourcePlan,
+    VariableField,
     difference,
     plan_delete,
     plan_documents,
@@ -27,7 +28,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.cha
     version_of,
     with_version,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.change.variable_texts import VariableEntry
+from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.change.variable_texts import (
+    WHOLE,
+    VariableEntry,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.patches import labels
 from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.patches.merge_patches import merge
 from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import api as resources
@@ -345,7 +349,7 @@ def test_a_resource_is_adopted_with_the_entry_that_it_had() -> None:
     key = ResourceKey("IPPool", "", "listed")
     asked = [AskedDocument(LISTED, "net.yml:1")]
     assert plan_documents("apply", PRESENT, asked, adopt=True).changes == (
-        PlannedChange(key, LISTED, entries=(ENTRY,)),
+        PlannedChange(key, LISTED, entries=(ENTRY,), as_is=in_force(LISTED)),
     )
     assert plan_delete(PRESENT, [key], adopt=True).changes == (PlannedChange(key, entries=(ENTRY,)),)
     (change,) = plan_patch(PRESENT, key, {"spec": {"disabled": True}}, "merge", adopt=True).changes
@@ -370,4 +374,35 @@ def test_a_resource_that_cannot_be_moved_is_refused_with_the_reason() -> None:
     assert str(raised.value) == (
         "failed to apply 'IPPool' resource: [IPPool(listed) stands in calico_ip_pools[0] (group_vars/all.yml:3), and "
         "--adopt does not move it: it is a template. Write it by hand]"
+    )
+
+
+def test_fields_of_settings_are_adopted_as_far_as_they_change() -> None:
+    key = ResourceKey("Node", "", "node1")
+    found = PRESENT[key]
+    entry = VariableEntry("calico_node_labels", WHOLE, {"rack": "a", "x": "y"}, "hosts.yml", 3)
+    address = VariableEntry("calico_node_address", WHOLE, "10.0.0.1/24", "hosts.yml", 2)
+    fields = (
+        VariableField("metadata.labels", {"rack": "a", "x": "y"}, entry, "calico_node_labels (hosts.yml:3)"),
+        VariableField(
+            "spec.bgp.ipv4Address", "10.0.0.1/24", address, "calico_node_address (hosts.yml:2)", "is a template"
+        ),
+    )
+    in_force_ = document("Node", "node1", {"bgp": {"ipv4Address": "10.0.0.1/24"}}, labels={"rack": "a", "x": "y"})
+    present = {key: found._replace(document=in_force_, variable="", fields=fields)}
+    label = labels.read("rack=b", False, True)
+    (change,) = plan_label(present, key, label, "nodes node1", adopt=True).changes
+    assert change == PlannedChange(
+        key,
+        document("Node", "node1", {}, labels={"rack": "b", "x": "y"}),
+        entries=(entry,),
+        as_is=document("Node", "node1", {}, labels={"rack": "a", "x": "y"}),
+    )
+    (change,) = plan_label(present, key, label, "nodes node1").changes
+    assert change == PlannedChange(key, document("Node", "node1", {}, labels={"rack": "b"}))
+    with pytest.raises(ChangeRefused) as raised:
+        plan_patch(present, key, {"spec": {"bgp": {"ipv4Address": "10.0.0.2/24"}}}, "merge", adopt=True)
+    assert str(raised.value) == (
+        "Failed to patch 'Node' resource: spec.bgp.ipv4Address of Node(node1) stands in calico_node_address "
+        "(hosts.yml:2), and --adopt does not move it: is a template"
     )

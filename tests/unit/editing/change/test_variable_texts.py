@@ -10,6 +10,7 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.change.variable_texts import (
+    WHOLE,
     CannotRemove,
     VariableEntry,
     without_entries,
@@ -40,6 +41,57 @@ def test_entries_go_and_all_other_characters_stay(draw: random.Random, going: se
     written = written_list(draw, "calico_ip_pools", ENTRIES[:count])
     going = {index for index in going if index < count} or {0}
     assert without(written, going) == written.without(going)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.randoms(use_true_random=False), st.integers(1, 4))
+def test_a_variable_goes_and_all_other_characters_stay(draw: random.Random, count: int) -> None:
+    written = written_list(draw, "calico_ip_pools", ENTRIES[:count])
+    written = written._replace(before=f"{written.before}keep: 1\n")
+    line = written.before.count("\n") + 1
+    if not written.flow:  # Ansible knows a list by its first dash
+        line += 1 + written.items[0][0].count("\n")
+    entry = VariableEntry(written.variable, WHOLE, written.entries, "f.yml", line)
+    wanted = f"{written.before}{written.behind}".replace("\n", written.line_end)
+    assert without_entries(written.text, [entry], False) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "line", "after"),
+    [
+        ("a: 1 # why\n", 1, 1, "{}\n"),
+        ("---\n# why\na:\n  b: 1\n# behind\n", {"b": 1}, 4, "---\n# why\n{}\n# behind\n"),
+        ("x: {a: 1, b: 2}\n", 1, 1, "x: {b: 2}\n"),
+        ("x: {b: 2, a: 1}\n", 1, 1, "x: {b: 2}\n"),
+        ("x: {a: 1}\n", 1, 1, "x: {}\n"),
+        ("hosts:\n  node1: # one\n    a: 1\n  node2: {a: 2}\n", 1, 3, "hosts:\n  node1: {} # one\n  node2: {a: 2}\n"),
+        ("- a: 1\n  b: 2\n", 1, 1, "- b: 2\n"),
+        ("a: |\n  x\n\n  y\n\nb: 2\n", "x\n\ny\n", 1, "\nb: 2\n"),
+        ("b: 2\na: true", True, 2, "b: 2\n"),
+    ],
+)  # fmt: skip
+def test_a_variable_goes_from_its_mapping(text: str, value: t.Any, line: int, after: str) -> None:
+    assert without_entries(text, [VariableEntry("a", WHOLE, value, "f.yml", line)], False) == after
+
+
+def test_a_variable_goes_from_json() -> None:
+    entry = VariableEntry("a", WHOLE, 1, "f.json")
+    assert without_entries('{\n  "a": 1,\n  "b": 2\n}\n', [entry], True) == '{\n  "b": 2\n}\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("a: 1\nb:\n- {a: 1}\n", "it has no a, or several"),
+        ("a: &one 1\nb: *one\n", "it defines the anchor &one, which line 2 uses"),
+        ("x: &x {a: 1}\ny:\n  <<: *x\n", "it is not written so that this part of it can be changed alone"),
+        ("a: 1\na: 1\n", "it has no a, or several"),
+    ],
+)
+def test_a_variable_that_something_else_uses_stays(text: str, why: str) -> None:
+    with pytest.raises(CannotRemove) as raised:
+        without_entries(text, [VariableEntry("a", WHOLE, 1, "f.yml")], False)
+    assert str(raised.value) == why
 
 
 @pytest.mark.parametrize(

@@ -166,6 +166,9 @@ def changed(
 
 
 BY_HAND = "Write it into a file of calico_resource_files by hand, and remove it there."
+LABEL = request("label", "Node", "node1", label="rack=b", remove=False, overwrite=True)
+#: What the changes of settings change in resources.
+CHANGED = {"Node": ('"rack": "a"', '"rack": "b"'), "BGPConfiguration": ('"asNumber": 64520', '"asNumber": 64521')}
 #: {name: (files, what is asked, the files after it or the error)}. The new file's text is not looked at.
 CASES: dict[str, tuple[dict[str, str], dict[str, t.Any], t.Union[dict[str, str], str]]] = {
     "first of two": (
@@ -294,6 +297,42 @@ CASES: dict[str, tuple[dict[str, str], dict[str, t.Any], t.Union[dict[str, str],
         patch("IPPool", "second", forged={"natOutgoing": True}),
         "IPPool(second) cannot be moved into files: node1, node2 would change by the move alone. " + BY_HAND,
     ),
+    "labels of a host": (
+        {"prod/group_vars/all.yml": RESOURCES + POOLS},
+        LABEL,
+        {"prod/hosts.yml": HOSTS.replace(", calico_node_labels: {rack: a}", "")},
+    ),
+    "labels that hide others": (
+        {"prod/group_vars/all.yml": RESOURCES + POOLS, "prod/group_vars/rack_a.yml": "calico_node_labels: {x: y}\n"},
+        LABEL,
+        "DIR/prod/hosts.yml:7: Node(node1) is not moved out of calico_node_labels: DIR/prod/group_vars/rack_a.yml has "
+        "it, too, and would count then. " + BY_HAND,
+    ),
+    "labels of a group": (
+        {"prod/group_vars/all.yml": RESOURCES + POOLS,
+         "prod/group_vars/rack_a.yml": "calico_node_labels: {rack: a}\n",
+         "prod/hosts.yml": HOSTS.replace(", calico_node_labels: {rack: a}", "")},
+        LABEL,
+        "metadata.labels of Node(node1) stands in calico_node_labels (DIR/prod/group_vars/rack_a.yml:1), and --adopt "
+        "does not move it: other nodes have it from there, too. " + BY_HAND[:-1],
+    ),
+    "a setting": (
+        {"prod/group_vars/all.yml": RESOURCES + POOLS},
+        patch("BGPConfiguration", "default", {"spec": {"asNumber": 64521}}),
+        {"prod/group_vars/all.yml": RESOURCES + POOLS.replace("calico_bgp_as_number: 64520\n", "")},
+    ),
+    "a setting beside others": (
+        {"prod/group_vars/all.yml": RESOURCES + POOLS + "calico_bgp_listen_port: 1790\n"},
+        patch("BGPConfiguration", "default", {"spec": {"asNumber": 64521}}),
+        {"prod/group_vars/all.yml":
+             RESOURCES + POOLS.replace("calico_bgp_as_number: 64520\n", "") + "calico_bgp_listen_port: 1790\n"},
+    ),
+    "a setting that is a template": (
+        {"prod/group_vars/all.yml": RESOURCES + POOLS.replace("64520", "\"{{ 64520 }}\"")},
+        patch("BGPConfiguration", "default", {"spec": {"asNumber": 64521}}),
+        "DIR/prod/group_vars/all.yml:11: BGPConfiguration(default) is not moved out of calico_bgp_as_number: line 11 "
+        "is a template. " + BY_HAND,
+    ),
     "ranges": (
         {"prod/group_vars/all.yml":
              f"{RESOURCES}{POOLS}calico_ip_reservations: # why\n- 10.244.7.0/30\n- 10.245.0.1\n"},
@@ -335,7 +374,8 @@ def test_an_entry_moves_into_a_file_or_is_refused_with_its_place(results: t.Any,
     assert len(new) == (asked["verb"] != "delete")
     if new:
         assert next(iter(new)) == f"net/{asked['kind'].lower()}/{asked['names'][0]}.yml"
-        assert result["after"]["resources"] == result["before"]["resources"]
+        old, changed_to = CHANGED.get(asked["kind"], ("x", "x"))
+        assert result["after"]["resources"] == [one.replace(old, changed_to) for one in result["before"]["resources"]]
 
 
 VARIABLES: dict[str, tuple[str, list[dict[str, t.Any]]]] = {
