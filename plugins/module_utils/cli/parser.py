@@ -123,6 +123,7 @@ def _get(commands: t.Any) -> None:
         "--selector", metavar="SELECTOR", help="only resources whose labels match, such as \"rack == 'a'\""
     )
     _one_node(parser)
+    parser.add_argument("-w", "--watch", action="store_true", help="live policy: then print a line for each change")
     _files_of_resources(parser)
     parser.add_argument(
         "--export", action="store_true", help="leave out resourceVersion and, with a NAME, the namespace"

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import functools
 import sys
@@ -36,8 +37,10 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
     if arguments.node and {one.kind.name for one in wanted} != {"WorkloadEndpoint"}:
         raise UsageError("--node chooses among workload endpoints: `get workloadendpoints --node NAME`.")
     chosen = _chosen_by(arguments, wanted)
+    if arguments.watch:
+        _check_watch(arguments, wanted, sources)
     if arguments.output == "wide" and not arguments.inventory:
-        wanted = [one._replace(kind=_with_heartbeats(one.kind, sources)) for one in wanted]
+        wanted = [one._replace(kind=_with_source(_with_heartbeats(one.kind, sources), sources)) for one in wanted]
     write = output_formats.writer(arguments.output, {one.kind: None for one in wanted})
     source: ResourceSource
     if arguments.inventory:
@@ -69,6 +72,8 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
             namespaces=bool(arguments.all_namespaces or arguments.namespace or arguments.filename),
         )
         sys.stdout.write(write(found, source, shape))
+    if arguments.watch and not missing:
+        _watch(arguments, wanted[0], source, chosen, sources)
     for kind, name in missing:
         sys.stderr.write(f"resource does not exist: {kind.name}({name}). `calicoctl get {kind.names[0]}` lists all.\n")
     return PROBLEMS if missing else DONE
@@ -123,6 +128,47 @@ def _with_heartbeats(kind: Kind, sources: Sources) -> Kind:
 
     live = {heading: column(index) for index, heading in enumerate(heartbeat_cells.HEADINGS)}
     return dataclasses.replace(kind, columns={**kind.columns, **live})
+
+
+def _with_source(kind: Kind, sources: Sources) -> Kind:
+    """Return a kind of policy with a column that says whether a resource is live, where the datastore is asked."""
+    from ...datastore.keys import LIVE_KINDS
+
+    if kind.name not in LIVE_KINDS or sources.is_node or not sources.connection.possible:
+        return kind
+    from ..fleet import live_resources
+
+    return dataclasses.replace(kind, columns={**kind.columns, "SOURCE": live_resources.source_of})
+
+
+def _check_watch(arguments: argparse.Namespace, wanted: t.Sequence[WantedResources], sources: Sources) -> None:
+    """Raise UsageError if there is nothing to watch: live policy of one kind, as the datastore has it."""
+    from ...datastore.keys import LIVE_KINDS
+
+    if len(wanted) != 1 or wanted[0].kind.name not in LIVE_KINDS or arguments.inventory:
+        raise UsageError(f"--watch shows changes of one kind of live policy: {', '.join(sorted(LIVE_KINDS))}.")
+    if sources.is_node or not sources.connection.possible:
+        raise UsageError("--watch asks the datastore, on a host that is no node. Name the way to it by -c FILE.")
+
+
+def _watch(
+    arguments: argparse.Namespace,
+    wanted: WantedResources,
+    source: ResourceSource,
+    chosen: t.Callable[[Document], bool],
+    sources: Sources,
+) -> None:
+    """Print the changes of live policy until interrupted."""
+    from ..fleet import fleet_resources, live_resources
+
+    def is_wanted(document: Document) -> bool:
+        named = not wanted.names or name_of(document) in wanted.names
+        return named and bool(_selected([document], wanted)) and chosen(document)
+
+    revision = source.revision if isinstance(source, fleet_resources.FleetResources) else 0
+    sys.stdout.flush()
+    with contextlib.suppress(KeyboardInterrupt):
+        live_resources.watch(sources.connection, wanted.kind, revision, is_wanted, arguments.output)
 
 
 def _of_fleet(arguments: argparse.Namespace, wanted: t.Sequence[WantedResources], sources: Sources) -> ResourceSource:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import typing as t
 
+from ...datastore.keys import LIVE_KINDS
 from ...state.fleet_list import FleetMember
 from ..errors import CommandError
 from ..render import kinds
@@ -25,6 +26,8 @@ class FleetResources:
 
     def __init__(self, sources: Sources, own: ResourceSource, node: str = "", says_so: bool = True) -> None:
         self._sources, self._own, self._node, self._says_so = sources, own, node, says_so
+        #: The revision of the datastore at the last listing of policy.
+        self.revision = 0
 
     @functools.cached_property
     def _view(self) -> fleet_view.FleetView:
@@ -39,12 +42,26 @@ class FleetResources:
             return self._workload_endpoints(kind)
         if self._sources.is_node:
             return self._own.documents(kind)
+        if kind.name in LIVE_KINDS:
+            return self._policy(kind)
         if kind.name == "Node":
             return self._nodes()
         raise CommandError(
-            f"{self._sources.no_node()} The datastore has nodes and workload endpoints for `get` alone. Name the "
-            "inventory to ask with -i INVENTORY, or run this on a node."
+            f"{self._sources.no_node()} The datastore has nodes, workload endpoints and policy for `get` alone. Name "
+            "the inventory to ask with -i INVENTORY, or run this on a node."
         )
+
+    def _policy(self, kind: Kind) -> list[Document]:
+        """Return live documents and those of the inventory, each once. Nodes know theirs from the state on the disk."""
+        from . import live_resources
+
+        listed = live_resources.of_kind(self._sources.connection, kind)
+        if listed is None:
+            raise CommandError("there is no way to a datastore. Name a file with it by -c FILE, or -i INVENTORY.")
+        for complaint in listed.complaints:
+            self._sources.warn(complaint)
+        self.revision = listed.revision
+        return listed.documents
 
     def _workload_endpoints(self, kind: Kind) -> list[Document]:
         view = self._view

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ...base.live_source import without_source
 from ...resources import api as resources
 from ..patches import labels
 from .change_plan import (
@@ -36,7 +37,7 @@ def plan_request(present: Present, request: Data) -> ResourcePlan:
     verb, namespace, skip = request["verb"], request["namespace"], request["skip"]
     adopt = request.get("adopt", False)
     if "documents" in request:
-        asked = [AskedDocument(one["content"], one["place"]) for one in request["documents"]]
+        asked = [AskedDocument(without_source(one["content"]), one["place"]) for one in request["documents"]]
         return plan_documents(verb, present, asked, namespace, skip, adopt)
     keys = named_keys(request)
     if verb == "delete":

@@ -26,8 +26,6 @@ from ..patches.labels import LabelRefused
 
 Data = dict[str, t.Any]
 
-#: The annotation by which `get` says where a resource is from, which is never written.
-SOURCE = "baremetal.host-routing/source"
 #: The annotation of the documents of a folder that is put in force as a whole: the name of its owner.
 OWNER = "baremetal.host-routing/owner"
 #: The kinds of live documents that are policies, each in a tier.
@@ -110,7 +108,7 @@ def without(request: Data, done: t.Collection[ResourceKey]) -> Data:
 def planned(request: Data, view: LiveView) -> LivePlan:
     """Return the plan of what is asked. Raise ChangeRefused."""
     try:
-        plan = change_request.plan_request(_present(request, view), _cleaned(request))
+        plan = change_request.plan_request(_present(request, view), _owned(request))
     except LabelRefused as error:
         raise ChangeRefused(str(error)) from error
     changes, unchanged = [], []
@@ -210,25 +208,21 @@ def _in_namespace(content: t.Any, namespace: str) -> t.Any:
     return {**content, "metadata": {**metadata, "namespace": namespace}}
 
 
-def _cleaned(request: Data) -> Data:
-    """Return a request whose documents have no annotation of their source, and that of their owner if there is one."""
-    if "documents" not in request:
-        return request
+def _owned(request: Data) -> Data:
+    """Return a request whose documents have the annotation of their owner, if it names one."""
     owner = request.get("owner", "")
-    documents = [{**one, "content": _annotated(one["content"], owner)} for one in request["documents"]]
+    if "documents" not in request or not owner:
+        return request
+    documents = [{**one, "content": _with_owner(one["content"], owner)} for one in request["documents"]]
     return {**request, "documents": documents}
 
 
-def _annotated(content: t.Any, owner: str) -> t.Any:
+def _with_owner(content: t.Any, owner: str) -> t.Any:
     metadata = content.get("metadata") if isinstance(content, dict) else None
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
     if not isinstance(metadata, dict) or not isinstance(annotations or {}, dict):
         return content  # the reader says what is wrong with it
-    kept = {name: text for name, text in (annotations or {}).items() if name != SOURCE}
-    if owner:
-        kept[OWNER] = owner
-    rest = {name: value for name, value in metadata.items() if name != "annotations"}
-    return {**content, "metadata": {**rest, "annotations": kept} if kept else rest}
+    return {**content, "metadata": {**metadata, "annotations": {**(annotations or {}), OWNER: owner}}}
 
 
 def _value(key: ResourceKey, document: Data) -> bytes:
