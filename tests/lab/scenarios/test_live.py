@@ -170,6 +170,26 @@ def test_the_fleet_is_seen_without_a_connection_to_any_node(lab: BaseLab, fleet:
     until("all nodes have written a heartbeat", lambda: "good  3/3 nodes" in fleet.play("status.yml").output)
     shown = lab.exec("node1", "calicoctl get nodes -o wide").stdout
     assert all(node in shown for node in FLEET), shown
+    listed = json.loads(lab.exec("node1", "calicoctl workload list -o json").stdout)["workloads"]
+    guarded = next(one for one in listed if one["name"] == "guarded")
+    assert (guarded["node"], guarded["by"], guarded["peer_interface"]) == ("node3", "api", "eth0"), guarded
+    assert guarded["pool"], guarded
+
+
+def test_addresses_are_checked_on_a_node_and_on_all(lab: BaseLab, fleet: Fleet) -> None:
+    """Nodes and etcd agree. An address that a node assigned to nothing is found when all are asked."""
+    lines = lab.exec("node1", "calicoctl ipam check").stdout.splitlines()
+    assert lines[-1] == "Check of the fleet complete; found 0 problems.", lines
+    output = fleet.play("ipam_check.yml").check().output
+    assert "Found 3 nodes that answer" in output and "Check of the fleet complete; found 0 problems." in output, output
+    lab.exec("node3", "systemctl stop calico-agent")
+    lab.exec("node3", "mv /run/calico/workloads /run/calico/workloads.away")
+    try:
+        output = fleet.play("ipam_check.yml").check().output
+    finally:
+        lab.exec("node3", "mv /run/calico/workloads.away /run/calico/workloads; systemctl start calico-agent")
+    assert re.search(r"10\.244\.\S+ leaked on node3", output) and "of default/guarded in etcd, not on node3" in output
+    until("node3 follows the datastore again", lambda: synced(lab, "node3"))
 
 
 def test_everything_goes_on_without_etcd(
