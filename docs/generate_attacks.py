@@ -43,8 +43,10 @@ SECTIONS: dict[str, dict[str, str]] = {
         "another_node_connections": "Ports of a member's host",
         "another_node_gate_load": "Time and memory of gates",
         "another_node_etcd": "Etcd without gates",
+        "another_node_live": "Live policy",
         "another_node_worst": "The members' memory and all their readers",
     },
+    "An operator of live policy": {"operator": "Keys, rights and files"},
     "A member of the etcd cluster": {"etcd_member": "Readers of the datastore"},
     "A workload": {
         "workload_gate": "Connections to gates without a certificate",

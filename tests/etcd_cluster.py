@@ -362,12 +362,15 @@ class EtcdCluster:
 
         A node that had a user before, such as one of a cluster that was replaced, keeps its password.
         """
+        own = (keys.under(prefix) for prefix in (keys.endpoints_of(node), keys.heartbeats_of(node)))
+        await self.add_user(node, [*(("READWRITE", found) for found in own), ("READ", keys.WATCHED)])
+
+    async def add_user(self, node: str, rights: t.Iterable[tuple[str, keys.KeyRange]]) -> None:
+        """Make a user with these rights. One that was there before keeps its password."""
         operator = self.operator()
         if node not in self._passwords:
             self._passwords[node] = secrets.token_urlsafe(24)
             self.authority.issue(node)
-        own = (keys.under(prefix) for prefix in (keys.endpoints_of(node), keys.heartbeats_of(node)))
-        rights = [*(("READWRITE", found) for found in own), ("READ", keys.WATCHED)]
         for path, body in (
             ("role/add", {"name": node}),
             *(
