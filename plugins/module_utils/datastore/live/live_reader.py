@@ -8,9 +8,12 @@ A document that cannot be understood is set aside and named, and the last good v
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import typing as t
 import zlib
 
+from ...policy.model import Policy, PolicyRule
 from .. import keys
 from ..documents import RefusedDocument
 from ..keys import DocumentKey
@@ -61,10 +64,41 @@ class LiveReader:
         self._texts[key] = text
         self._refused.pop(key, None)
         try:
-            value = live_documents.value_of(live_documents.decode(key, zlib.decompress(text)))
+            value = _sharing(live_documents.value_of(live_documents.decode(key, zlib.decompress(text))))
         except RefusedDocument as refusal:
             self._refused[key] = str(refusal)
             return
         known = self._good.get(key)
         if known is None or known.value != value:
             self._good[key] = ReadDocument(value, live_documents.pack(value))
+
+
+def _sharing(value: LiveValue) -> LiveValue:
+    """Return a value with the equal parts of earlier rules: many have the same."""
+    if not isinstance(value, Policy):
+        return value
+    return dataclasses.replace(
+        value, ingress=tuple(map(_with_known_parts, value.ingress)), egress=tuple(map(_with_known_parts, value.egress))
+    )
+
+
+def _with_known_parts(rule: PolicyRule) -> PolicyRule:
+    return dataclasses.replace(
+        rule,
+        action=_first_equal(rule.action),
+        protocol=_first_equal(rule.protocol),
+        source=_first_equal(rule.source),
+        destination=_first_equal(rule.destination),
+    )
+
+
+_Part = t.TypeVar("_Part", bound=t.Hashable)
+
+
+def _first_equal(part: _Part) -> _Part:
+    return t.cast(_Part, _remembered(part))
+
+
+@functools.lru_cache(maxsize=2048, typed=True)
+def _remembered(part: t.Hashable) -> t.Hashable:
+    return part
