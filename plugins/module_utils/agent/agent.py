@@ -121,6 +121,7 @@ class Agent:
             "unfinished run": self.changes.run(),
             "datastore": self.datastore.run(self.status.to_dict),
             "live policy": self.datastore.live_policy.run(),
+            "live questions": self.datastore.questions.run(),
             "unwritten routes": self._unwritten_routes.run(),
             "running flows": self.loop.end_stale_flows(),
         }

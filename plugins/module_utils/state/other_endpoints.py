@@ -140,6 +140,11 @@ class OtherEndpoints:
     # --- questions
 
     @property
+    def lock(self) -> t.ContextManager[t.Any]:
+        """The lock under which the collection changes: a process that is forked while it is held has it whole."""
+        return self._lock
+
+    @property
     def live(self) -> frozenset[str]:
         return self._precedence.live
 

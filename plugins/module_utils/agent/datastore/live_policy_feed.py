@@ -109,6 +109,16 @@ class LivePolicyFeed:
         return self._trials.running is not None
 
     @property
+    def reading(self) -> LiveReading:
+        """What the documents say, as they were read last."""
+        return self._reading
+
+    @property
+    def read_until(self) -> int:
+        """The revision up to, and with, which documents were read."""
+        return self._position[1]
+
+    @property
     def _policy(self) -> t.Optional[PolicyState]:
         state = self._persisted.state
         return state.policy if state is not None else None

@@ -31,6 +31,7 @@ from .details_choice import DetailsChoice
 from .heartbeats import Heartbeats, PolicyHeartbeats
 from .live_datastore import NAMED, LiveDatastore
 from .live_policy_feed import LivePolicyFeed
+from .live_questions import LiveQuestions
 from .live_trials import LiveTrials
 from .new_connection import NewConnection
 from .own_content import OwnContent, OwnDocuments, details_of
@@ -55,23 +56,35 @@ class NodeDatastore:
         self._table = known.table
         self._choice = DetailsChoice()
         self.answers = Answers(self._answering_node)
+        reading = host.thread("live policy")
+        ways = OwnWays(machine, known, ask, lambda: self.live.settings)
         self.live_policy = LivePolicyFeed(
             persisted,
             lambda: self.feed.mirror,
-            host.thread("live policy"),
+            reading,
             changed=functools.partial(_live_policy_changed, known, policy_changed),
             synced=lambda: self.live.synced,
-            cut_by=OwnWays(machine, known, ask, lambda: self.live.settings).cut_by,
+            cut_by=ways.cut_by,
             trials=LiveTrials(
                 self._node, self.answers, NewConnection(lambda: self.live.settings, self._addresses).shows
             ),
+        )
+        self.questions = LiveQuestions(
+            host,
+            known,
+            self.live_policy,
+            lambda: self.feed.mirror,
+            reading,
+            lambda: self.live.synced,
+            ways,
+            self.answers.put,
         )
         self.feed = RemoteFeed(
             persisted.others,
             lambda: persisted.state,
             policy_changed,
             is_busy=lambda: host.rwlock.is_shared,
-            on_documents=self.live_policy.documents_changed,
+            on_documents=self._documents_changed,
         )
         self.publisher = Publisher(self._content)
         self.live = LiveDatastore(
@@ -152,6 +165,10 @@ class NodeDatastore:
         if not self._choice.publishes:
             return details.NONE
         return details_of(workload, self._table.at(workload.interface))
+
+    def _documents_changed(self) -> None:
+        self.live_policy.documents_changed()
+        self.questions.documents_changed()
 
     def _synced(self, synced: bool) -> None:
         self.feed.synced(synced)

@@ -25,6 +25,12 @@ _NAMED = 3
 Ask = t.Callable[[t.Callable[[Kernel], list[DeniedWay]]], t.Awaitable[list[DeniedWay]]]
 
 
+def said(denied: t.Sequence[DeniedWay]) -> str:
+    """Return the first of the ways that would be cut, in words, and how many more there are; "" for none."""
+    more = f", and {len(denied) - _NAMED} more ways" if len(denied) > _NAMED else ""
+    return "; ".join(map(str, denied[:_NAMED])) + more
+
+
 class OwnWays:
     """The ways that this node needs, and the check of live policy against them.
 
@@ -52,18 +58,26 @@ class OwnWays:
 
         It takes time only on a node with a HostEndpoint of its own.
         """
+        question = self.question(live)
+        if question is None:
+            return ""
+        try:
+            return said(await self._ask(question))
+        except KernelError:
+            return ""
+
+    def question(self, live: LivePolicy) -> t.Optional[t.Callable[[Kernel], list[DeniedWay]]]:
+        """Return a function, for any thread, that returns the ways that live policy would deny; None if it cannot.
+
+        The function raises KernelError.
+        """
         state = self._desired.with_live(live)
         policy = state.policy if state is not None else None
         if state is None or policy is None or not any(own_ways.governs(one, state.node) for one in policy.endpoints):
-            return ""
+            return None
         ways = [*own_ways.of_node(state, self._members()), *own_ways.of_sessions(self._sessions())]
-        others, complete = self._others.endpoints(state.node), self._others.live
-        try:
-            found = await self._ask(lambda kernel: own_ways.denied(kernel, state, ways, others, complete))
-        except KernelError:
-            return ""
-        more = f", and {len(found) - _NAMED} more ways" if len(found) > _NAMED else ""
-        return "; ".join(map(str, found[:_NAMED])) + more
+        others = self._others
+        return lambda kernel: own_ways.denied(kernel, state, ways, others.endpoints(state.node), others.live)
 
     def _members(self) -> list[tuple[str, int]]:
         """Return address and port of each member or gate; one that is a name is left out."""

@@ -118,6 +118,10 @@ class DesiredState:
         coming = self._table.coming()
         return functools.partial(self._compilers.with_policy, state, coming, self.interfaces, self._persisted.others)
 
+    def still(self) -> t.ContextManager[None]:
+        """Return a context that holds the locks of what the functions of `with_policy` read. Entering it may block."""
+        return self._compilers.still(self._persisted.others)
+
     def is_outdated(self, whole: NodeState) -> bool:
         """Return whether endpoints of other nodes have changed since `whole`, a result of `with_policy`, was compiled.
 

@@ -10,6 +10,7 @@ while the event loop continues with everything that needs no policy. Only a dump
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import gc
 import threading
@@ -64,6 +65,12 @@ class PolicyCompilers:
         self._made: list[_Made] = []  # cached results, the newest last
         self._in_force: t.Optional[PolicyState] = None
         self._replaced = False  # whether policies of before `_in_force` may still be in memory
+
+    @contextlib.contextmanager
+    def still(self, others: OtherEndpoints) -> t.Iterator[None]:
+        """Hold the locks of the compiler and of `others`, so that a process that is forked meanwhile has both whole."""
+        with self._lock, others.lock:
+            yield
 
     def put_in_force(self, policy: t.Optional[PolicyState]) -> None:
         """Note the policy in force, None for none: the next `with_policy` for it forgets all others.

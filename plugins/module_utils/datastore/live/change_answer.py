@@ -5,7 +5,8 @@
 
     {"written": 1795770000.5, "state": "in_force", "reason": ""}
 
-A node writes it as it likes, so readers check types and sizes, and skip fields that their release does not know.
+The answer to a question has what the change would do to the node, too (change_effect.py). A node writes it as it likes,
+so readers check types and sizes, and skip fields that their release does not know.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ...base.typed_json import Unreadable, number, one_of, open_table, text
+from ...base.typed_json import Unreadable, maybe, number, one_of, open_table, text
 from .. import documents, keys
 from ..documents import RefusedDocument
+from . import change_effect
+from .change_effect import ChangeEffect
 
 #: What became of a change: a trial is in the kernel; the node does not try or answer it; it is in force no longer; it
 #: was committed, as the node has seen by a new connection; a question is answered.
@@ -28,18 +31,28 @@ _LATEST = 1e11  # seconds since 1970
 
 @dataclasses.dataclass(frozen=True)
 class ChangeAnswer:
-    """The answer of `node` to the change with the id `change`, at the time `written` of its clock time.time()."""
+    """The answer of `node` to the change with the id `change`, at the time `written` of its clock time.time().
+
+    `effect` is what the change would do, None if the node does not say it.
+    """
 
     node: str
     change: str
     written: float
     state: str
     reason: str = ""
+    effect: t.Optional[ChangeEffect] = None
 
 
 def encode(answer: ChangeAnswer) -> bytes:
-    """Return the document of an answer. A long reason is cut; the key has the node and the change."""
-    body = {"written": answer.written, "state": answer.state, "reason": answer.reason[:REASON_LIMIT]}
+    """Return the document of an answer. Long texts and lists are cut; the key has the node and the change."""
+    body: dict[str, t.Any] = {"written": answer.written, "state": answer.state, "reason": answer.reason[:REASON_LIMIT]}
+    effect = answer.effect
+    while effect is not None:
+        found = documents.encoded({**body, "effect": effect.to_dict()})
+        if len(found) <= keys.ANSWER_BYTES:
+            return found
+        effect = effect.shorter()
     return documents.encoded(body)
 
 
@@ -53,5 +66,6 @@ def decode(node: str, change: str, value: bytes) -> ChangeAnswer:
 
 
 _ANSWER: t.Callable[[t.Any], dict[str, t.Any]] = open_table(
-    {"written": number(0.0, _LATEST), "state": one_of(*_STATES), "reason": text(REASON_LIMIT)}
+    {"written": number(0.0, _LATEST), "state": one_of(*_STATES), "reason": text(REASON_LIMIT)},
+    {"effect": maybe(change_effect.read)},
 )

@@ -22,6 +22,8 @@ from ....base.addresses import family_of
 from ....dataplane.kernel.port import Connection, Kernel, KernelError
 from ....policy.chains.rules.marks import marks
 from ....policy.explain.evaluator import DENIED
+from ....policy.explain.explanation import decided_by
+from ....policy.explain.packet_path import Path
 from ....policy.model import Endpoint, Policy, PolicyProfile, PolicySet
 from ....state.node_state import NodeState
 from ... import desired
@@ -125,6 +127,33 @@ def judged(
     return Judged(tuple(ending), tuple(returning), bits, masters)
 
 
+def newly_denied(
+    kernel: Kernel,
+    before: NodeState,
+    after: NodeState,
+    others: t.Sequence[Endpoint] = (),
+    live: t.Collection[str] = (),
+) -> t.Iterator[tuple[Connection, str]]:
+    """Yield the connections that the policy of `after` denies and that of `before` does not, and what denies each.
+
+    See `judged` for the other arguments. One that another connection brought about is judged as that one. Raise
+    KernelError.
+    """
+    judge = _Judge(kernel, after, others, live)
+    earlier = _Judge(kernel, before, others, live) if before.policy is not None else None
+    denied: dict[bytes, str] = {}
+    brought_about: list[Connection] = []
+    for connection in kernel.connections():
+        if connection.master:
+            brought_about.append(connection)
+        elif judge.denies(connection) and not (earlier is not None and earlier.denies(connection)):
+            by = denied[connection.ends] = judge.denied_by(connection)
+            yield connection, by
+    for connection in brought_about:
+        if connection.master in denied:
+            yield connection, denied[connection.master]
+
+
 def of_machine(machine: Machine, state: NodeState) -> Judged:
     """Return the verdict of `judged` for a node without a running agent.
 
@@ -157,9 +186,16 @@ class _Judge:
                flow.icmp_code, sent.destination, sent.destination_port)  # fmt: skip
         known = self._known.get(key)
         if known is None:
-            before_dnat = sent if sent is not flow else None
-            known = self._known[key] = self._paths.there(flow, before_dnat).action == DENIED
+            known = self._known[key] = self._path(connection).action == DENIED
         return known
+
+    def denied_by(self, connection: Connection) -> str:
+        """Return what denies a connection that is denied, as `decided_by` says it."""
+        return decided_by(self._path(connection).stages[-1])
+
+    def _path(self, connection: Connection) -> Path:
+        sent, flow = connection.sent, connection.flow
+        return self._paths.there(flow, sent if sent is not flow else None)
 
 
 def _is_multicast(address: str) -> bool:

@@ -1,0 +1,179 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The answers to questions of operators: what a change of live policy would do to this node, if it were made.
+
+    changes/open ──► read in the thread of live policy ──► candidate ──► a child computes ──► answers/<node>/<id>
+
+The child has the lowest priority and ten seconds, and attaching workloads does not wait for it. What it has not found
+out by then is missing in the answer, which says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import functools
+import logging
+import time
+import typing as t
+
+from ...base.terminal_text import line
+from ...dataplane.kernel.port import Kernel
+from ...datastore import keys
+from ...datastore.documents import RefusedDocument
+from ...datastore.keys import DocumentKey
+from ...datastore.live import live_documents, open_change
+from ...datastore.live.change_answer import ANSWERED, REFUSED, ChangeAnswer
+from ...datastore.live.change_effect import ChangeEffect
+from ...datastore.live.live_documents import LiveValue
+from ...datastore.live.open_change import QUESTION, OpenChange
+from ...datastore.mirror import Mirror
+from ...node.change.verdicts import policy_effect
+from ...state import live_policy
+from ...state.live_policy import LivePolicy, Unresolved
+from ...state.node_state import NodeState
+from ..concurrency import forked
+from ..concurrency.driver_thread import Worker
+from ..known.host import AgentHost
+from ..known.known import Known
+from . import own_ways
+from .live_policy_feed import LivePolicyFeed
+from .own_ways import OwnWays
+
+_log = logging.getLogger("calico.datastore")
+
+#: The most seconds for which a child computes an answer.
+MOST_SECONDS = 10
+_PAUSE = 0.02  # seconds between two looks at how far documents are read
+
+
+class NotAnswerable(Exception):
+    """A question that this node does not answer, with the reason."""
+
+
+class LiveQuestions:
+    """The answers of one agent. It belongs to the event loop.
+
+    `mirror` returns the mirror with the open change, `reading` is the thread that reads documents, and `synced` returns
+    whether the datastore is followed in sync. `answer` writes an answer.
+    """
+
+    def __init__(
+        self,
+        host: AgentHost,
+        known: Known,
+        feed: LivePolicyFeed,
+        mirror: t.Callable[[], Mirror],
+        reading: Worker,
+        synced: t.Callable[[], bool],
+        ways: OwnWays,
+        answer: t.Callable[[ChangeAnswer], None],
+    ) -> None:
+        self._persisted = known.persisted
+        self._desired = known.desired
+        self._kernels = host.kernels
+        self._computing = host.thread("questions")
+        self._reading = reading
+        self._feed = feed
+        self._mirror = mirror
+        self._synced = synced
+        self._ways = ways
+        self._answer = answer
+        self._wake = asyncio.Event()
+        self._answered = ""  # the id of the last question
+
+    def documents_changed(self) -> None:
+        """Answer the open change soon if it is a new question. Do not wait."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Answer questions until cancelled. Never return."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            try:
+                question = self._question()
+                if question is not None:
+                    await self._answered_by(question)
+            except Exception:  # noqa: BLE001  a fault here must not end the agent, on which the workloads depend
+                _log.exception("A question about live policy could not be answered.")
+
+    def _question(self) -> t.Optional[OpenChange]:
+        """Return the open change if it is a question that this node has not answered."""
+        value = self._mirror().open_change
+        if value is None:
+            return None
+        try:
+            change = open_change.decode(value)
+        except RefusedDocument:
+            return None
+        return change if change.kind == QUESTION and change.id != self._answered else None
+
+    async def _answered_by(self, question: OpenChange) -> None:
+        state = self._persisted.state
+        if state is None:
+            return
+        self._answered = question.id
+        effect: t.Optional[ChangeEffect] = None
+        try:
+            live = await self._candidate(question)
+            effect, cut = await self._effect(live, min(question.seconds, MOST_SECONDS))
+            if cut:
+                raise NotAnswerable(cut)
+            said, reason = ANSWERED, ""
+        except NotAnswerable as refusal:
+            said, reason = REFUSED, line(str(refusal))
+        self._answer(ChangeAnswer(state.node, question.id, time.time(), said, reason, effect))
+
+    async def _candidate(self, question: OpenChange) -> LivePolicy:
+        """Return the live policy that the node would have. Raise NotAnswerable."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + min(question.seconds, MOST_SECONDS)
+        policy = self._persisted.state.policy if self._persisted.state is not None else None
+        if policy is None or not self._feed.is_allowed:
+            raise NotAnswerable("the inventory does not allow live policy here")
+        while not self._synced() or self._feed.read_until < question.base:
+            if loop.time() > until:
+                raise NotAnswerable("this node does not follow the datastore in sync")
+            await asyncio.sleep(_PAUSE)
+        values = {key: one.value for key, one in self._feed.reading.documents.items()}
+        values.update(await self._reading(functools.partial(_read, question.documents)))
+        try:
+            return live_policy.resolve(policy.policy_set, [one for one in values.values() if one is not None])
+        except Unresolved as error:
+            raise NotAnswerable(str(error)) from None
+
+    async def _effect(self, live: LivePolicy, seconds: float) -> tuple[ChangeEffect, str]:
+        """Return the effect of a live policy, and which of the node's own ways it would cut."""
+        before, state = self._desired.without_policy(), self._persisted.state
+        if before is None or state is None or state.policy is None:
+            raise NotAnswerable("the node has no state")
+        after = dataclasses.replace(before, policy=live_policy.merged(state.policy, live))
+        compiled = {id(one): self._desired.with_policy(one) for one in (before, after)}
+        question, others, kernels = self._ways.question(live), self._persisted.others, self._kernels
+
+        def work() -> t.Iterator[dict[str, t.Any]]:
+            kernel: Kernel = kernels()
+
+            def cut_by() -> str:
+                return own_ways.said(question(kernel)) if question is not None else ""
+
+            def compile(one: NodeState) -> NodeState:
+                return compiled[id(one)]()
+
+            yield from policy_effect.parts(kernel, before, after, compile, others, cut_by)
+
+        answer = await self._computing(lambda: forked.ask(work, seconds, self._desired.still()))
+        return policy_effect.effect_of(answer.parts, answer.problem)
+
+
+def _read(documents: t.Mapping[DocumentKey, t.Optional[bytes]]) -> dict[DocumentKey, LiveValue]:
+    """Return the values of the documents of a question. Raise NotAnswerable for one that cannot be understood."""
+    found: dict[DocumentKey, LiveValue] = {}
+    for key, value in documents.items():
+        try:
+            found[key] = None if value is None else live_documents.value_of(live_documents.decode(key, value))
+        except RefusedDocument as refusal:
+            raise NotAnswerable(f"{keys.document_key(key)}: {refusal}") from None
+    return found
