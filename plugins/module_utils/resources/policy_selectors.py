@@ -77,6 +77,8 @@ class NamespaceSelector(ScopedSelector):
 def _without_global(text: str) -> str:
     # Calico refuses the text "global()" even inside quotes. It accepts `global( )` with a blank, which would mean
     # all() here, so the parsed selector is searched as well.
+    if "global(" not in text:
+        return text
     leaves = selectors.leaves(selectors.parse(text).root)
     if "global()" in text or any(isinstance(leaf, selectors.Global) for leaf in leaves):
         raise Refused(

@@ -13,6 +13,7 @@ from __future__ import annotations
 import collections
 import json
 import typing as t
+from collections import abc
 
 from ansible.errors import AnsibleTemplateError, AnsibleUndefinedVariable
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.document_limits import (
@@ -190,12 +191,12 @@ def _check_bounds(name: str, value: t.Any) -> None:
 
 def is_constant(value: t.Any) -> bool:
     """Return whether Ansible surely uses the value as it is written: only JSON's types, no template, not encrypted."""
-    if isinstance(value, t.Mapping):
+    if isinstance(value, str):
+        return "{" not in value or not any(begin in value for begin in ("{{", "{%", "{#"))
+    if isinstance(value, abc.Mapping):
         return all(is_constant(key) and is_constant(item) for key, item in value.items())
     if isinstance(value, (list, tuple)):
         return all(map(is_constant, value))
-    if isinstance(value, str):
-        return not any(begin in value for begin in ("{{", "{%", "{#"))
     return value is None or isinstance(value, (bool, int, float))
 
 
@@ -269,7 +270,7 @@ def _origins(path: str, value: t.Any, source: t.Any, found: dict[str, str]) -> N
     place = value_origin(value, source)
     if place:
         found[path] = place
-    if isinstance(value, t.Mapping):
+    if isinstance(value, abc.Mapping):
         for key in value:
             _origins(f"{path}.{key}", value[key], source, found)
             if value[key] is None or isinstance(value[key], bool):  # these have no tags: their key has

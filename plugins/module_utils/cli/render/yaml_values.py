@@ -14,6 +14,7 @@ _TAG = "tag:yaml.org,2002:"
 _INT, _FLOAT = f"{_TAG}int", f"{_TAG}float"
 _MERGE = f"{_TAG}merge"  # the tag of the key << (YAML's merge key, yaml.org/type/merge.html)
 _VALUE, _TEXT = f"{_TAG}value", f"{_TAG}str"  # the tag of =, which is a text here
+_SIGNS = ("<<", "=")
 #: {type of a collection: the tags that it may have}
 _OWN: dict[type, tuple[t.Optional[str], ...]] = {dict: (None, "!", f"{_TAG}map"), list: (None, "!", f"{_TAG}seq")}
 #: In place of a key: there is none yet, and it is <<.
@@ -30,7 +31,7 @@ def documents(text: str, kind: t.Any) -> t.Iterator[tuple[t.Any, int]]:
     PyYAML's constructors raise.
     """
     loader = _loader(kind)
-    return _Builder(loader("")).documents(checked_events(text, loader))
+    return _Builder(loader).documents(checked_events(text, loader))
 
 
 @functools.cache
@@ -47,6 +48,15 @@ def _loader(kind: t.Any) -> t.Any:
     for tag in (_INT, _FLOAT):
         Loader.add_constructor(tag, Loader.construct_number)
     return Loader
+
+
+@functools.lru_cache(maxsize=4096)
+def _plain(kind: t.Any, text: str) -> t.Any:
+    """Return the value of a scalar without quotes, tag and anchor. Files repeat the same few, and none can change."""
+    import yaml
+
+    loader = kind("")
+    return loader.construct_object(yaml.ScalarNode(loader.resolve(yaml.ScalarNode, text, (True, False)), text))
 
 
 class _Open:
@@ -67,13 +77,13 @@ class _Open:
 
 
 class _Builder:
-    """The values that events of PyYAML's parser mean. `loader` gives scalars their types."""
+    """The values that events of PyYAML's parser mean. The loader class `kind` gives scalars their types."""
 
-    def __init__(self, loader: t.Any) -> None:
-        self._loader = loader
+    def __init__(self, kind: t.Any) -> None:
+        self._kind = kind
+        self._loader = kind("")
         self._open: list[_Open] = []
         self._anchors: dict[str, t.Any] = {}
-        self._plain: dict[str, t.Any] = {}  # {text of a scalar without quotes and tag: its value}
 
     def documents(self, events: t.Iterable[t.Any]) -> t.Iterator[tuple[t.Any, int]]:
         """Yield the value of each document, with its line."""
@@ -116,17 +126,14 @@ class _Builder:
         if tag is None and event.anchor is None:
             if not event.implicit[0]:
                 return text  # it has quotes
-            if text in self._plain:
-                return self._plain[text]
+            if text not in _SIGNS:
+                return _plain(self._kind, text)
         if tag in (None, "!"):
             tag = self._loader.resolve(yaml.ScalarNode, text, event.implicit)
         if tag == _MERGE and event.anchor is None and self._open and self._open[-1].awaits_key:
             return _MERGED
         node = yaml.ScalarNode(_TEXT if tag == _VALUE else tag, text, event.start_mark, event.end_mark)
-        value = self._loader.construct_object(node, deep=True)
-        if event.tag is None and event.implicit[0]:
-            self._plain[text] = value
-        return self._named(value, event)
+        return self._named(self._loader.construct_object(node, deep=True), event)
 
     def _named(self, value: t.Any, event: t.Any) -> t.Any:
         """Return the value, and note it by its anchor. Raise yaml.YAMLError if the document has that already."""

@@ -86,10 +86,6 @@ class _Conditions:
         self._numbers: dict[Entity, int] = {}
         self._wider: dict[Entity, tuple[int, ...]] = {}
 
-    def of(self, rule: PolicyRule) -> _Key:
-        """Return the key of the conditions of `rule`."""
-        return next(self.covering(rule))
-
     def covering(self, rule: PolicyRule) -> t.Iterator[_Key]:
         """Yield keys of rules that match every packet that `rule` matches, because they leave out some conditions.
 
@@ -128,15 +124,15 @@ def _unreached_rules(policy: Policy, conditions: _Conditions) -> t.Iterator[str]
     for direction, rules in _directions(policy):
         earlier: dict[_Key, int] = {}
         for number, rule in enumerate(rules, 1):
-            if earlier:
-                covering = min((earlier[key] for key in conditions.covering(rule) if key in earlier), default=0)
-                if covering:
-                    yield (
-                        f"rule {number} of {direction} is never reached: rule {covering} "
-                        f"({rules[covering - 1].action}) matches all that it does. Move it before that, or remove it."
-                    )
-            if rule.action != LOG and number < len(rules):
-                earlier.setdefault(conditions.of(rule), number)
+            keys = tuple(conditions.covering(rule))
+            covering = min((earlier[key] for key in keys if key in earlier), default=0)
+            if covering:
+                yield (
+                    f"rule {number} of {direction} is never reached: rule {covering} "
+                    f"({rules[covering - 1].action}) matches all that it does. Move it before that, or remove it."
+                )
+            if rule.action != LOG:
+                earlier.setdefault(keys[0], number)
 
 
 def _unasked(policy_set: PolicySet) -> t.Iterator[PolicyFinding]:
@@ -245,6 +241,8 @@ def _unknown_ports(policy: Policy, ports: t.Collection[tuple[str, str]]) -> t.It
     for where, rule, entity in _entities(policy):
         for negated, given in ((False, entity.ports), (True, entity.not_ports)):
             keys = {port: named_port_key(port, rule.protocol, entity) for port in given if isinstance(port, NamedPort)}
+            if not keys:
+                continue
             unknown = {port: key for port, key in keys.items() if (key.name, key.protocol) not in ports}
             others = ", ".join(str(port.plain) for port in given if port not in unknown)
             effect = _effect(others, negated)
