@@ -17,7 +17,9 @@ import typing as t
 from ...base.typed_json import parse, secret, table
 from ...dataplane.change import Change
 from ...dataplane.drivers import file
-from ..machine import Machine
+
+if t.TYPE_CHECKING:
+    from ..machine import Machine
 
 #: The files by name, in the order in which they are written.
 PATHS: t.Mapping[str, str] = {
