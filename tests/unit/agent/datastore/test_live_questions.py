@@ -28,13 +28,11 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.l
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Flow
 
 from tests.fakes.etcd import FakeEtcd
-from tests.unit.agent.datastore.test_live_policy import (
+from tests.unit.agent.datastore.live_node import (
     KEYS,
     delete,
     deny,
     document,
-    etcd,  # noqa: F401  a fixture
-    for_hosts,
     node,
     ports,
     put,
@@ -42,9 +40,9 @@ from tests.unit.agent.datastore.test_live_policy import (
     said,
     state,
     until,
-    with_host,
     write,
 )
+from tests.unit.agent.datastore.test_live_policy import for_hosts, with_host
 from tests.unit.agent.node_under_test import Node
 from tests.unit.agent.virtual_time import run
 
@@ -52,7 +50,7 @@ _WAIT = 15.0
 
 
 async def ask(
-    etcd: FakeEtcd,  # noqa: F811
+    etcd: FakeEtcd,
     documents: t.Mapping[str, bytes | None],
     change: str = "q1",
     **more: t.Any,
@@ -63,7 +61,7 @@ async def ask(
     return await answer_to(etcd, open_change.encode(dataclasses.replace(question, **more)), change)
 
 
-async def answer_to(etcd: FakeEtcd, value: bytes, change: str = "q1") -> ChangeAnswer:  # noqa: F811
+async def answer_to(etcd: FakeEtcd, value: bytes, change: str = "q1") -> ChangeAnswer:
     etcd.put(keys.OPEN_CHANGE, value)
     key = keys.answer_key("node1", change).encode()
     await until(lambda: key in etcd.data(), _WAIT)
@@ -77,7 +75,7 @@ def effect_of(answer: ChangeAnswer) -> ChangeEffect:
     return answer.effect
 
 
-def test_a_question_is_answered_and_nothing_changes(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:  # noqa: F811
+def test_a_question_is_answered_and_nothing_changes(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
     async def scenario() -> None:
         one = node(tmp_path)
         async with running(one):
@@ -114,7 +112,7 @@ def test_a_question_is_answered_and_nothing_changes(tmp_path: pathlib.Path, etcd
     run(scenario())
 
 
-def test_members_of_sets_are_counted(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:  # noqa: F811
+def test_members_of_sets_are_counted(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
     async def scenario() -> None:
         one = node(tmp_path)
         async with running(one):
@@ -135,7 +133,7 @@ def test_members_of_sets_are_counted(tmp_path: pathlib.Path, etcd: FakeEtcd) -> 
     run(scenario())
 
 
-def test_standing_connections_that_would_be_denied_are_named(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:  # noqa: F811
+def test_standing_connections_that_would_be_denied_are_named(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
     async def scenario() -> None:
         one = node(tmp_path)
         async with running(one):
@@ -165,7 +163,7 @@ def test_standing_connections_that_would_be_denied_are_named(tmp_path: pathlib.P
     run(scenario())
 
 
-def test_a_node_says_why_it_would_hold_a_change_back(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:  # noqa: F811
+def test_a_node_says_why_it_would_hold_a_change_back(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
     async def scenario() -> None:
         one = node(tmp_path)
         async with running(one):
@@ -187,7 +185,7 @@ def test_a_node_says_why_it_would_hold_a_change_back(tmp_path: pathlib.Path, etc
     run(scenario())
 
 
-def test_a_node_without_live_policy_or_a_datastore_refuses(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:  # noqa: F811
+def test_a_node_without_live_policy_or_a_datastore_refuses(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
     async def scenario() -> None:
         one = node(tmp_path, live=False)
         async with running(one):
@@ -200,7 +198,7 @@ def test_a_node_without_live_policy_or_a_datastore_refuses(tmp_path: pathlib.Pat
     run(scenario())
 
 
-def test_answers_are_few_and_a_question_is_answered_once(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:  # noqa: F811
+def test_answers_are_few_and_a_question_is_answered_once(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
     async def scenario() -> None:
         one = node(tmp_path)
         async with running(one):
@@ -231,7 +229,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("value", HOSTILE, ids=lambda value: repr(value[:20]))
-def test_what_is_no_question_changes_nothing(value: bytes, tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:  # noqa: F811
+def test_what_is_no_question_changes_nothing(value: bytes, tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
     async def scenario() -> None:
         one = node(tmp_path)
         async with running(one):
@@ -245,7 +243,7 @@ def test_what_is_no_question_changes_nothing(value: bytes, tmp_path: pathlib.Pat
     run(scenario())
 
 
-def test_an_answer_that_cannot_be_completed_says_so(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:  # noqa: F811
+def test_an_answer_that_cannot_be_completed_says_so(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
     async def scenario() -> None:
         one = node(tmp_path)
         async with running(one):
@@ -258,7 +256,7 @@ def test_an_answer_that_cannot_be_completed_says_so(tmp_path: pathlib.Path, etcd
     run(scenario())
 
 
-def test_many_objects_are_counted_and_the_answer_stays_small(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:  # noqa: F811
+def test_many_objects_are_counted_and_the_answer_stays_small(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
     async def scenario() -> None:
         one = node(tmp_path)
         async with running(one):
