@@ -112,7 +112,7 @@ class LiveQuestions:
 
     async def _answered_by(self, question: OpenChange) -> None:
         state = self._persisted.state
-        if state is None:
+        if state is None or not self._feed.is_allowed:
             return
         self._answered = question.id
         effect: t.Optional[ChangeEffect] = None
@@ -130,15 +130,15 @@ class LiveQuestions:
         """Return the live policy that the node would have. Raise NotAnswerable."""
         loop = asyncio.get_running_loop()
         until = loop.time() + min(question.seconds, MOST_SECONDS)
-        policy = self._persisted.state.policy if self._persisted.state is not None else None
-        if policy is None or not self._feed.is_allowed:
-            raise NotAnswerable("the inventory does not allow live policy here")
         while not self._synced() or self._feed.read_until < question.base:
             if loop.time() > until:
                 raise NotAnswerable("this node does not follow the datastore in sync")
             await asyncio.sleep(_PAUSE)
         values = {key: one.value for key, one in self._feed.reading.documents.items()}
         values.update(await self._reading(functools.partial(_read, question.documents)))
+        policy = self._persisted.state.policy if self._persisted.state is not None else None
+        if policy is None or not self._feed.is_allowed:
+            raise NotAnswerable("the inventory does not allow live policy here")
         try:
             return live_policy.resolve(policy.policy_set, [one for one in values.values() if one is not None])
         except Unresolved as error:

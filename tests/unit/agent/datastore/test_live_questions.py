@@ -185,12 +185,14 @@ def test_a_node_says_why_it_would_hold_a_change_back(tmp_path: pathlib.Path, etc
     run(scenario())
 
 
-def test_a_node_without_live_policy_or_a_datastore_refuses(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
+def test_a_node_without_live_policy_is_silent(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
     async def scenario() -> None:
         one = node(tmp_path, live=False)
         async with running(one):
-            answer = await ask(etcd, {"web": deny(KEYS["web"], 1)})
-            assert (answer.state, answer.reason) == ("refused", "the inventory does not allow live policy here")
+            question = OpenChange("q1", "ada", "question", 10, etcd.revision, {KEYS["web"]: None})
+            etcd.put(keys.OPEN_CHANGE, open_change.encode(question))
+            await asyncio.sleep(5)
+            assert not [key for key in etcd.data() if key.startswith(keys.ANSWERS.encode())]
             await one.agent.changes.apply(state(), True)
             answer = await ask(etcd, {"web": deny(KEYS["web"], 1)}, "q2", base=etcd.revision + 1000)
             assert (answer.state, answer.reason) == ("refused", "this node does not follow the datastore in sync")
