@@ -58,6 +58,7 @@ STARTED = (
     "plugins/module_utils/cli/commands/migration/*.py",
     "plugins/module_utils/cli/fleet/*.py",
     "plugins/module_utils/cli/connection/api_config.py",
+    "plugins/module_utils/live/*.py",
 )
 
 GET_PIP = """\
