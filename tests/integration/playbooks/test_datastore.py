@@ -235,6 +235,50 @@ def test_a_check_asks_the_nodes_and_the_datastore(fleet: Fleet) -> None:
         fleet.etcd.ask(lambda client, key=put.key: client.write([Delete(key)]), "host1", fleet.password("host1"))
 
 
+def test_live_policy_and_its_operators_come_and_go(fleet: Fleet) -> None:
+    """The operator's files are made on the controller; no output has its password or its key."""
+    live: dict[str, t.Any] = {
+        "calico_live_policy": True,
+        "calico_policies": [{"kind": "Tier", "name": "security", "order": 100}],
+        "calico_etcd_operators": [{"name": "ada", "addresses": ["127.0.0.1"]}],
+    }
+    folder = fleet.etcd.files / "operators" / "ada"
+    printed = fleet.run("site", **live)
+    assert "Operators have no certificate yet, so they get no files: ada. Run playbooks/etcd.yml" in printed
+    folder.mkdir(parents=True, mode=0o700)
+    (folder / "issued.pem").touch(0o600)
+    (folder / "issued.pem").write_bytes(
+        b"".join((fleet.etcd.files / name).read_bytes() for name in ("client.pem", "client.key"))
+    )
+    printed = fleet.run("site", "--diff", **live)
+    assert "+ files .calico.etcd/operators/ada calicoctl.cfg ca.pem client.pem client.key" in printed
+    password = rights.password(bytes.fromhex(NODE_SECRET), "operator/ada/0")
+    config = (folder / "calicoctl.cfg").read_text()
+    assert password in config and password not in printed and f'"https://{ADDRESS}:2379"' in config
+    assert changed(fleet.run("site", **live)) == dict.fromkeys(HOSTS, 0)
+    published = {f"{keys.INVENTORY}tiers/{name}" for name in ("default", "security")} | {keys.FLEET_SETTINGS}
+    assert published <= fleet.stored()
+    for host in HOSTS:
+        state = json.loads(fleet.inside(host, "cat", "/var/lib/calico/state.json"))["state"]
+        assert state["policy"]["settings"]["live"] is True
+    document = keys.document_key(keys.DocumentKey("GlobalNetworkPolicy", "", "web"))
+    put = Put(document, b'{"kind": "GlobalNetworkPolicy", "spec": {"tier": "security"}}')
+    fleet.etcd.ask(lambda client: client.write([put]), "ada", password)
+    refused = fleet.run("site", failed=True, **{**live, "calico_policies": [], "calico_policy_enabled": True})
+    assert (
+        "The inventory no longer has the Tier security, and live documents are in it: GlobalNetworkPolicy web. Keep it"
+    ) in refused and "No node was changed." in refused
+    printed = fleet.run("site", "--diff")
+    assert "- live 1 live document has no effect any more" in printed
+    assert "- user ada role ada" in printed and "- files .calico.etcd/operators/ada ca.pem calicoctl.cfg" in printed
+    assert "were deleted: ada. Run playbooks/etcd.yml: it restarts the members" in printed
+    assert not (published & fleet.stored()) and document in fleet.stored()
+    assert [path.name for path in folder.iterdir()] == ["issued.pem"]
+    with pytest.raises(WrongPassword):
+        fleet.etcd.ask(lambda client: client.get(document), "ada", password)
+    fleet.etcd.ask(lambda client: client.write([Delete(document)]))
+
+
 def test_a_run_goes_on_without_the_datastore(fleet: Fleet) -> None:
     fleet.etcd.stop()
     printed = fleet.run("site")

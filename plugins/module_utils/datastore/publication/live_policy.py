@@ -108,12 +108,12 @@ def review(
     if not live or (after is None and not was_on):
         return NO_REVIEW
     if after is None:
-        return LiveReview((_switched("-", len(live), "have no effect any more"),))
+        return LiveReview((_switched("-", len(live)),))
     known = {key: _value(key, live[key]) for key in live}
     had = _names(before)
     notices = _check_tiers(had, after.names, known)
     if not was_on:
-        return LiveReview((_switched("+", len(live), "come into force"),), notices)
+        return LiveReview((_switched("+", len(live)),), notices)
     values = live_policy.LivePolicy(
         tuple(one for one in known.values() if isinstance(one, PolicyTier)),
         tuple(one for one in known.values() if isinstance(one, Policy)),
@@ -197,8 +197,13 @@ def _failsafe(port: Failsafe) -> dict[str, t.Any]:
     return {**found, "net": port.net} if port.net else found
 
 
-def _switched(action: t.Literal["+", "-"], count: int, what: str) -> Change:
-    return Change("live", action, f"{count} live document{'' if count == 1 else 's'}", note=what)
+def _switched(action: t.Literal["+", "-"], count: int) -> Change:
+    """Return the change of all live documents by a run that switches live policy on or off."""
+    one, several = {"+": ("comes into force", "come into force"), "-": ("has no effect", "have no effect")}[action]
+    ending, what = ("", one) if count == 1 else ("s", several)
+    return Change(
+        "live", action, f"{count} live document{ending}", note=f"{what}{'' if action == '+' else ' any more'}"
+    )
 
 
 def _change(key: DocumentKey, what: str) -> Change:

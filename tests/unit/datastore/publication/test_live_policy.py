@@ -119,7 +119,7 @@ def test_live_policy_is_switched_on_and_off() -> None:
     live = {**document(LIVE_TIER), **document(DocumentKey("Tier", "", "b"))}
     assert lines(live_policy.review({}, EMPTY, live)) == ["+ live     2 live documents    come into force"]
     assert lines(live_policy.review(EMPTY.values, None, document(LIVE_TIER))) == [
-        "- live     1 live document    have no effect any more"
+        "- live     1 live document    has no effect any more"
     ]
 
 
