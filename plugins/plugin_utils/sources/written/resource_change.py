@@ -77,7 +77,8 @@ def change(task_vars: t.Mapping[str, t.Any], request: Data, write: bool) -> Reso
                 for path, text in changed_texts(plan.changes, texts, present.folder).items()
             }
             adoption.check_same_network(plan.changes, present.folder, moved, present.hosts, task_vars)
-            differences = _differences({**texts, **moved.before}, {**after, **moved.after})
+            # The lines around an entry of a variable may be secrets.
+            differences = _differences(texts, after) + _differences(moved.before, moved.after, 0)
             lines += differences
             lines += _checked(task_vars, after, moved.hosts) if after or moved.after else []
             contents.update(moved.contents)
@@ -155,8 +156,10 @@ def _texts(plan: ResourcePlan, folder: str) -> tuple[dict[str, t.Optional[str]],
     return texts, contents
 
 
-def _differences(before: t.Mapping[str, t.Optional[str]], after: t.Mapping[str, t.Optional[str]]) -> list[str]:
-    """Return the unified diff of all files, without line ends."""
+def _differences(
+    before: t.Mapping[str, t.Optional[str]], after: t.Mapping[str, t.Optional[str]], around: int = 3
+) -> list[str]:
+    """Return the unified diff of all files, without line ends, with `around` unchanged lines around each change."""
     lines: list[str] = []
     for path, text in after.items():
         old, shown = before[path], shown_path(path)
@@ -166,6 +169,7 @@ def _differences(before: t.Mapping[str, t.Optional[str]], after: t.Mapping[str, 
             shown if old is not None else os.devnull,
             shown if text is not None else os.devnull,
             lineterm="",
+            n=around,
         )
     return lines
 

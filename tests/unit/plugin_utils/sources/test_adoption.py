@@ -378,6 +378,18 @@ def test_an_entry_moves_into_a_file_or_is_refused_with_its_place(results: t.Any,
         assert result["after"]["resources"] == [one.replace(old, changed_to) for one in result["before"]["resources"]]
 
 
+def test_the_lines_around_an_entry_are_not_shown(results: t.Any) -> None:
+    """They may be secrets."""
+    folder, result = results["last of two"]
+    lines = [line.replace(str(folder), "DIR") for line in result["lines"]]
+    assert lines[lines.index("--- DIR/prod/group_vars/all.yml") : -1] == [
+        "--- DIR/prod/group_vars/all.yml",
+        "+++ DIR/prod/group_vars/all.yml",
+        "@@ -9 +8,0 @@",
+        "-  - {name: second, cidr: 10.245.0.0/16, encapsulation: None}",
+    ]
+
+
 VARIABLES: dict[str, tuple[str, list[dict[str, t.Any]]]] = {
     "calico_ip_pools": (
         "IPPool",
