@@ -56,7 +56,15 @@ SECTIONS = (
         "How-to guides",
         "docs/how-to",
         (
-            *("adding-and-removing-nodes", "switching-modes", "switching-topology", "ipv6", "policy", "resource-files"),
+            *(
+                "adding-and-removing-nodes",
+                "switching-modes",
+                "switching-topology",
+                "ipv6",
+                "policy",
+                "live-policy",
+                "resource-files",
+            ),
             *("monitoring", "runbook"),
             *("podman", "docker", "containerd", "systemd", "ports"),
             *("datastore", "etcd", "large-fleets", "upgrading"),

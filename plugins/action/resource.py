@@ -7,21 +7,26 @@ import json
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.commands import inventory_change
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.connection.datastore_ways import DatastoreWays
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.errors import CommandError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render.document_text import (
     NotReadable,
     documents_of,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.live import differences
+from ansible_collections.baremetal.host_routing.plugins.module_utils.live import outcome
+from ansible_collections.baremetal.host_routing.plugins.module_utils.live.outcome import WriteOptions
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 
 _VERBS = {"present": "apply", "absent": "delete"}
 
 
 class ActionModule(GuardedAction):
-    """The action resource, which changes the files of an inventory's resources as `calicoctl apply` and `delete` do.
+    """The action resource, which changes resources as `calicoctl apply` and `delete` do.
 
-    The result has `changed`, `files`, `lines` and, with diff mode, `diff`. In check mode nothing is written. The task
-    fails if the change is refused.
+    They are those of the files of an inventory, or live policy. The result has `changed`, `lines` and, with diff mode,
+    `diff`; of an inventory also `files`, and of live policy `change` and `revision`. In check mode nothing is written.
+    The task fails if the change is refused, or if nodes do not have it in force in time.
     """
 
     _requires_connection = False
@@ -29,12 +34,21 @@ class ActionModule(GuardedAction):
     def act(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         dummy, args = self.validate_argument_spec(
             {
-                "inventory": {"type": "path", "required": True},
-                "definition": {"type": "raw", "required": True},
+                "inventory": {"type": "path"},
+                "datastore": {"type": "path"},
+                "definition": {"type": "raw"},
+                "src": {"type": "path"},
                 "state": {"type": "str", "choices": list(_VERBS), "default": "present"},
                 "adopt": {"type": "bool", "default": False},
+                "owner": {"type": "str"},
+                "prune": {"type": "bool", "default": False},
+                "wait": {"type": "float"},
+                "force": {"type": "bool", "default": False},
                 "vault_password_file": {"type": "path"},
-            }
+            },
+            mutually_exclusive=[["inventory", "datastore"], ["definition", "src"], ["datastore", "adopt"]],
+            required_one_of=[["inventory", "datastore"], ["definition", "src"]],
+            required_by={name: ["datastore"] for name in ("owner", "wait")},
         )
         try:
             request = {
@@ -43,8 +57,10 @@ class ActionModule(GuardedAction):
                 "skip": args["state"] == "absent",
                 "dry_run": self._task.check_mode,
                 "adopt": args["adopt"],
-                "documents": _documents(args["definition"]),
+                "documents": _documents(args),
             }
+            if args["datastore"]:
+                return self._live({**request, "owner": args["owner"] or "", "prune": args["prune"]}, args)
             answer = inventory_change.ask(request, [args["inventory"]], args["vault_password_file"] or "")
         except CommandError as error:
             return {"failed": True, "msg": str(error)}
@@ -56,9 +72,33 @@ class ActionModule(GuardedAction):
             result["diff"] = {"prepared": "".join(f"{line}\n" for line in found["differences"])}
         return result
 
+    def _live(self, request: dict[str, t.Any], args: dict[str, t.Any]) -> dict[str, t.Any]:
+        """Return the result of a change of live policy. Raise CommandError."""
+        if args["prune"] and not args["owner"]:
+            raise CommandError("prune deletes the documents of one owner: name it by owner.")
+        said: list[str] = []
+        options = WriteOptions(request["dry_run"], args["force"], args["wait"])
+        ways = DatastoreWays(args["datastore"], "", "", {}, said.append)
+        made = outcome.make(ways, outcome.request_change(request), options, said.append)
+        plan = made.change.plan
+        said += [*plan.warnings, *outcome.lines_of(made.change, False)]
+        result: dict[str, t.Any] = {"changed": bool(plan.changes), "lines": said}
+        result.update(change=made.change.change, revision=made.change.revision)
+        if made.waited is not None:
+            complaints = outcome.complaints_of(made.waited)
+            said += [*complaints, f"It is in force on {made.waited.in_force} nodes."]
+            if not made.is_everywhere:
+                result.update(failed=True, msg=" ".join(complaints) or said[-1])
+        if self._task.diff and plan.changes:
+            result["diff"] = {"prepared": "".join(f"{line}\n" for line in differences.lines_of(plan.changes))}
+        return result
 
-def _documents(definition: t.Any) -> list[dict[str, t.Any]]:
-    """Return the documents of a definition, each with its place. Raise CommandError if there are none."""
+
+def _documents(args: dict[str, t.Any]) -> list[dict[str, t.Any]]:
+    """Return the documents that a task gives, each with its place. Raise CommandError if there are none."""
+    if args["src"]:
+        return inventory_change.documents_in([args["src"]], True, False)
+    definition = args["definition"]
     is_text = isinstance(definition, str)
     # A text of Ansible is of a class of its own, which PyYAML's parser in C does not take.
     text = "".join(list(definition)) if is_text else json.dumps(definition, default=str)

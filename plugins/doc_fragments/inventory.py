@@ -6,7 +6,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """The options of modules about the resources of an inventory that may be another one than the play's."""
+    """The options of modules about the resources of an inventory, which may be another one than the play's."""
 
     DOCUMENTATION = r"""
 options:
@@ -14,8 +14,13 @@ options:
     description:
       - The file or folder of the inventory. It need not be the one of the play.
       - A relative path is relative to the current folder.
+      - One of O(inventory) and O(datastore) is required.
     type: path
-    required: true
+  datastore:
+    description:
+      - The C(calicoctl.cfg) of an operator, with the way to the fleet's datastore. Live policy is meant then, instead
+        of an inventory.
+    type: path
   vault_password_file:
     description:
       - The file with the password of the inventory's encrypted files.

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: resource
-short_description: Change resources in the files of an inventory
+short_description: Change resources in the files of an inventory, or live policy
 version_added: 0.2.0
 description:
   - Creates, replaces or deletes Calico's resources in the files that C(calico_resource_files) of an inventory names, as
     C(calicoctl -i INVENTORY apply) and C(calicoctl -i INVENTORY delete) do.
   - Checks the whole inventory with the change first, and writes all of it or nothing.
-  - Runs on the controller and connects to no host. A run of C(site.yml) brings the change to the hosts.
+  - A run of C(site.yml) brings the change of an inventory to the hosts.
+  - With O(datastore), changes live policy in the datastore, as C(calicoctl apply) and C(calicoctl delete) do without an
+    inventory. It is in force on all nodes at once. Up to 100 documents with 512 KiB are written as a whole or not at
+    all.
+  - Runs on the controller and connects to no host.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -29,8 +33,13 @@ options:
     description:
       - Calico's documents, as C(calicoctl get -o yaml) prints them. A dict, a list of them, or a text in YAML.
       - Fields that Calico's server adds are left out.
+      - One of O(definition) and O(src) is required.
     type: raw
-    required: true
+  src:
+    description:
+      - A file with Calico's documents, or a folder whose files and folders have them.
+      - A relative path is relative to the current folder.
+    type: path
   state:
     description:
       - V(present) applies the documents. V(absent) deletes the resources that their kind and name say.
@@ -41,6 +50,28 @@ options:
     description:
       - Whether a resource that stands in a variable is moved into a file of its own, as C(calicoctl apply --adopt)
         does. Otherwise it is refused.
+    type: bool
+    default: false
+  owner:
+    description:
+      - For live policy, the name of the owner of the documents. They get the annotation
+        C(baremetal.host-routing/owner).
+    type: str
+  prune:
+    description:
+      - For live policy, whether documents with the annotation of O(owner) are deleted if they are not among those of
+        this task.
+    type: bool
+    default: false
+  wait:
+    description:
+      - For live policy, the most seconds to wait until all nodes have the change in force. The task fails if some have
+        it not then. Without it, the task does not wait.
+    type: float
+  force:
+    description:
+      - For live policy, whether it is changed also if a node cannot have it in force, because its release knows none or
+        no run has allowed it.
     type: bool
     default: false
 seealso:
@@ -69,6 +100,14 @@ EXAMPLES = r"""
   delegate_to: localhost
   run_once: true
 
+- name: Put a policy in force on all nodes at once
+  baremetal.host_routing.resource:
+    datastore: /etc/calico/calicoctl.cfg
+    src: policies/deny-db.yml
+    wait: 30
+  delegate_to: localhost
+  run_once: true
+
 - name: Delete a policy
   baremetal.host_routing.resource:
     inventory: inventories/prod
@@ -81,9 +120,17 @@ EXAMPLES = r"""
 RETURN = r"""
 files:
   description: Paths of the files that change.
-  returned: success
+  returned: success, with an inventory
   type: list
   elements: str
+change:
+  description: The id of the change in the history of live policy, empty if nothing was written.
+  returned: success, with a datastore
+  type: str
+revision:
+  description: The revision of the datastore that the change made, 0 if nothing was written.
+  returned: success, with a datastore
+  type: int
 lines:
   description: What calicoctl would print, with the differences.
   returned: success

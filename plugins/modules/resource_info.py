@@ -7,13 +7,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: resource_info
-short_description: Read resources of an inventory
+short_description: Read resources of an inventory, or policy of the datastore
 version_added: 0.2.0
 description:
   - Returns the resources of an inventory as Calico's documents, from its variables and its files, as
     C(calicoctl -i INVENTORY get -o json) does.
   - Each document has a C(metadata.resourceVersion). The module M(baremetal.host_routing.resource) refuses a document
     with one if the resource changed since.
+  - With O(datastore), returns the policies, tiers and network sets that are in force by live documents or by the
+    inventory. The annotation C(baremetal.host-routing/source) says by which. It may stay in a document that is applied.
   - Runs on the controller and connects to no host.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)

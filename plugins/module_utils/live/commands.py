@@ -17,14 +17,13 @@ from ..cli.sources import Sources
 from ..datastore.live.history import is_change_id
 from ..editing.live import differences
 from ..editing.live.live_plan import Data
-from . import history_view, nodes
-from .change import LiveChange, Writer
+from . import history_view, outcome
+from .change import LiveChange
 from .connection import with_store
-from .nodes import Waited
-from .store import LiveStore
+from .outcome import WriteOptions
 
-#: The most seconds of --wait, and the most nodes that a sentence names.
-_LONGEST_WAIT, _NAMED = 3600, 10
+#: The most seconds of --wait.
+_LONGEST_WAIT = 3600
 
 
 def run(arguments: argparse.Namespace, sources: Sources) -> int:
@@ -41,44 +40,28 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
 def _change(arguments: argparse.Namespace, sources: Sources) -> int:
     if arguments.run_playbook or arguments.playbook or arguments.yes or arguments.of_ansible:
         raise UsageError("--run, --playbook, --yes and words behind -- are for -i INVENTORY.")
-    if getattr(arguments, "adopt", False):
-        raise UsageError("--adopt moves resources out of an inventory's variables: add -i INVENTORY.")
     request = _request(arguments)
     if request is None:
         sys.stdout.write("No resources specified\n")
         return DONE
+    return _written(arguments, sources, outcome.request_change(request))
 
-    return _written(arguments, sources, lambda writer: writer.change(request))
 
-
-def _written(
-    arguments: argparse.Namespace, sources: Sources, write: t.Callable[[Writer], t.Awaitable[LiveChange]]
-) -> int:
+def _written(arguments: argparse.Namespace, sources: Sources, change: outcome.Change) -> int:
     """Write a change, and wait for the nodes if that is asked. Return the exit status: 1 if nodes do not have it."""
     if arguments.wait is not None and not 0 <= arguments.wait <= _LONGEST_WAIT:
         raise UsageError(f"--wait takes seconds, at most {_LONGEST_WAIT}.")
 
-    async def work(store: LiveStore) -> int:
-        change = await write(Writer(store, _announce, arguments.dry_run, arguments.force))
-        _tell(change, sources, arguments.dry_run)
-        if arguments.wait is None or not change.revision:
-            return DONE
-        sys.stdout.flush()
-        keys = [one.key for one in change.plan.changes]
-        return _told(await nodes.wait(store.client, store.cluster, change.revision, keys, arguments.wait), sources)
+    def tell(found: LiveChange) -> None:
+        _warn(found.plan.warnings, sources)
+        _say(outcome.lines_of(found, arguments.dry_run))
 
-    return with_store(sources.connection, work)
-
-
-def _told(waited: Waited, sources: Sources) -> int:
-    """Print which nodes have a change in force. Return the exit status."""
-    for node, why in sorted(waited.lacking.items()):
-        sources.warn(f"{node} does not have it in force: {why.rstrip('.')}.")
-    if waited.silent:
-        more = f" and {len(waited.silent) - _NAMED} more" if len(waited.silent) > _NAMED else ""
-        sources.warn(f"not known of nodes without a fresh heartbeat: {', '.join(waited.silent[:_NAMED])}{more}.")
-    sys.stdout.write(f"It is in force on {waited.in_force} nodes.\n")
-    return PROBLEMS if waited.lacking or not waited.in_force else DONE
+    options = WriteOptions(arguments.dry_run, arguments.force, arguments.wait)
+    made = outcome.make(sources.connection, change, options, lambda text: _say([text]), tell)
+    if made.waited is not None:
+        _warn(outcome.complaints_of(made.waited), sources)
+        _say([f"It is in force on {made.waited.in_force} nodes."])
+    return DONE if made.is_everywhere else PROBLEMS
 
 
 def _request(arguments: argparse.Namespace) -> t.Optional[Data]:
@@ -102,10 +85,8 @@ def _diff(arguments: argparse.Namespace, sources: Sources) -> int:
     if request is None:
         return DONE
 
-    async def work(store: LiveStore) -> LiveChange:
-        return await Writer(store, lambda dummy: None, True).change(request)
-
-    plan = with_store(sources.connection, work).plan
+    found = outcome.make(sources.connection, outcome.request_change(request), WriteOptions(True), lambda dummy: None)
+    plan = found.change.plan
     _warn(plan.warnings, sources)
     sys.stdout.write(terminal_text.lines(differences.lines_of(plan.changes)))
     return PROBLEMS if plan.changes else DONE
@@ -134,23 +115,11 @@ def _check_id(text: str) -> None:
         raise UsageError(f"{terminal_text.cut(text)} is not the id of a change. `calicoctl history` lists them.")
 
 
-def _announce(text: str) -> None:
-    sys.stdout.write(terminal_text.lines([text]))
+def _say(lines: t.Iterable[str]) -> None:
+    sys.stdout.write(terminal_text.lines(lines))
     sys.stdout.flush()
 
 
 def _warn(warnings: t.Iterable[str], sources: Sources) -> None:
     for warning in warnings:
         sources.warn(warning)
-
-
-def _tell(change: LiveChange, sources: Sources, dry_run: bool) -> None:
-    """Print what a change did, in the words of a change of an inventory."""
-    plan = change.plan
-    _warn(plan.warnings, sources)
-    lines = differences.lines_of(plan.changes) if dry_run else []
-    lines.append(f"Nothing was written: this is a dry run of: {plan.said}" if dry_run and plan.changes else plan.said)
-    lines += [f"{key} is unchanged" for key in plan.unchanged]
-    if change.change:
-        lines.append(f"It is change {change.change}, revision {change.revision}.")
-    sys.stdout.write(terminal_text.lines(lines))

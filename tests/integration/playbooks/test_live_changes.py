@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import pathlib
 import subprocess
+import sys
 import threading
 import typing as t
 
@@ -19,9 +20,12 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.k
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import auth
 
 from tests.conftest import ROOT
+from tests.integration.fleet.test_pages_of_inventories import ENVIRONMENT
 from tests.integration.playbooks.one_etcd import OneEtcd
 from tests.unit.live.conftest import Data, document, policy
 
+PLAYBOOK = [sys.executable, "-m", "ansible", "playbook", "-i", "localhost,"]
+LOCAL = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
 SECRET = "secret-of-an-operator"
 
 
@@ -166,3 +170,71 @@ def test_two_operators_at_once(operators: Operators) -> None:
     assert failed == [] and len(found["metadata"]["labels"]) == 8
     changes = json.loads(operators.run("ada", "history", "-o", "json")[1])
     assert len(changes) == 9 and all(one["user"] for one in changes)
+
+
+def test_a_folder_is_put_in_force(operators: Operators) -> None:
+    """playbooks/live.yml shows the plan, applies the folder, and removes what the folder lacks on request."""
+    folder = operators.folder / "live"
+    (folder / "web").mkdir(parents=True)
+    (folder / "tier.json").write_text(json.dumps(document("Tier", "web")))
+    (folder / "web" / "a.json").write_text(json.dumps(policy("web.a", tier="web")))
+    operators.apply("bob", policy("other"))
+
+    def play(*words: str, status: int = 0) -> str:
+        told = ["-e", f"folder={folder}", "-e", f"datastore={operators.folder / 'ada.cfg'}", "-e", "wait="]
+        command = [*PLAYBOOK, str(ROOT / "playbooks" / "live.yml"), *told, *words]
+        done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == status, done.stdout + done.stderr
+        return done.stdout
+
+    out = play("--check", "--diff")
+    assert "+++ live/GlobalNetworkPolicy(web.a)\n" in out and "+++ live/Tier(web)\n" in out and "changed=1" in out
+    assert list(operators.live()) == [f"{keys.DOCUMENTS}globalnetworkpolicies/other"]
+    assert "Successfully applied 2 resource(s)" in play() and "changed=0" in play()
+    (folder / "web" / "a.json").unlink()
+    assert "changed=0" in play()
+    assert "and deleted 1 that the files do not have" in play("-e", "prune=true")
+    assert sorted(operators.live()) == [f"{keys.DOCUMENTS}globalnetworkpolicies/other", f"{keys.DOCUMENTS}tiers/web"]
+    (folder / "tier.json").write_text(json.dumps(document("IPPool", "web")))
+    assert "IPPool is not live: write it into the inventory" in play(status=2)
+    assert "Name the folder" in play("-e", "folder=", status=2)
+
+
+def test_modules_of_live_policy(operators: Operators) -> None:
+    tasks: list[Data] = []
+    for name, module, given in (
+        ("checked", "resource", {"definition": policy("a"), "check": True}),
+        ("changed", "resource", {"definition": policy("a")}),
+        ("unchanged", "resource", {"definition": [policy("a")]}),
+        ("refused", "resource", {"definition": policy("x.a", tier="x")}),
+        ("read", "resource_info", {"kind": "gnp"}),
+        ("no_policy", "resource_info", {"kind": "ippool"}),
+        ("deleted", "resource", {"definition": policy("a"), "state": "absent"}),
+        ("both", "resource", {"definition": policy("a"), "inventory": "x"}),
+        ("neither", "resource", {}),
+    ):
+        check = given.pop("check", False)
+        options = {"datastore": str(operators.folder / "ada.cfg"), **given}
+        tasks.append({f"baremetal.host_routing.{module}": options, "register": name, "check_mode": check,
+                      "ignore_errors": True, "diff": True})  # fmt: skip
+    names = [str(task["register"]) for task in tasks]
+    copy = {"dest": str(operators.folder / "answers"), "content": "{{ answers | to_json }}"}
+    tasks.append({"ansible.builtin.copy": copy, "vars": {"answers": {name: f"{{{{ {name} }}}}" for name in names}}})
+    play = operators.folder / "play.yml"
+    play.write_text(json.dumps([{"hosts": "localhost", "vars": LOCAL, "gather_facts": False, "tasks": tasks}]))
+    done = subprocess.run(
+        [*PLAYBOOK, str(play)], env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads((operators.folder / "answers").read_text())
+    assert {name: found[name]["changed"] for name in ("checked", "changed", "unchanged", "deleted")} == {
+        "checked": True, "changed": True, "unchanged": False, "deleted": True
+    }  # fmt: skip
+    assert found["checked"]["change"] == "" and found["changed"]["change"] and found["changed"]["revision"]
+    assert "+++ live/GlobalNetworkPolicy(a)\n" in found["checked"]["diff"]["prepared"]
+    assert "exists neither live nor in the inventory" in found["refused"]["msg"]
+    (shown,) = found["read"]["resources"]
+    assert shown["metadata"]["annotations"] == {"baremetal.host-routing/source": "live"}
+    assert found["no_policy"]["msg"] == "a IPPool is not in the datastore. Name the inventory."
+    assert found["both"]["failed"] and found["neither"]["failed"]
+    assert operators.live() == {}

@@ -91,7 +91,7 @@ def request_of(arguments: argparse.Namespace) -> t.Optional[Data]:
     if files and words:
         raise UsageError("say what to change once: a KIND and names, or -f FILE.")
     if files:
-        found["documents"] = _documents(files, arguments.recursive, arguments.skip_empty)
+        found["documents"] = documents_in(files, arguments.recursive, arguments.skip_empty)
         return found if found["documents"] else None
     if arguments.command in ("create", "apply", "replace"):
         raise UsageError(f"say what to {arguments.command}: -f FILE, a file, a folder or - for standard input.")
@@ -105,7 +105,7 @@ def request_of(arguments: argparse.Namespace) -> t.Optional[Data]:
     return found
 
 
-def _documents(names: t.Sequence[str], recursive: bool, skip_empty: bool) -> list[Data]:
+def documents_in(names: t.Sequence[str], recursive: bool, skip_empty: bool) -> list[Data]:
     """Return the documents of files, each with its place. Raise CommandError, with Calico's words, for a wrong file."""
     found: list[Data] = []
     for path in named_files.paths(names, recursive):
