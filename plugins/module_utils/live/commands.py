@@ -40,6 +40,8 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
 def _change(arguments: argparse.Namespace, sources: Sources) -> int:
     if arguments.run_playbook or arguments.playbook or arguments.yes or arguments.of_ansible:
         raise UsageError("--run, --playbook, --yes and words behind -- are for -i INVENTORY.")
+    if getattr(arguments, "adopt", False):
+        raise UsageError("--adopt moves resources out of an inventory's variables: add -i INVENTORY.")
     request = _request(arguments)
     if request is None:
         sys.stdout.write("No resources specified\n")
