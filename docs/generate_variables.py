@@ -169,9 +169,13 @@ SECTIONS = (
             "calico_node_policy_audit",
             "calico_workload_profiles",
             "calico_policy_cut_denied_flows",
-            "calico_live_policy",
             "calico_policy_log_group",
         ),
+    ),
+    Section(
+        "Policy: live",
+        "Policy in the datastore, in force without a run. [Operators](../how-to/etcd.md#operators) write it.",
+        ("calico_live_policy", "calico_etcd_operators"),
     ),
     Section(
         "Policy: hosts and packets",
@@ -258,7 +262,6 @@ SECTIONS = (
             "calico_etcd_username",
             "calico_etcd_password",
             "calico_etcd_node_secret",
-            "calico_etcd_operators",
             "calico_etcd_progress_interval",
         ),
     ),

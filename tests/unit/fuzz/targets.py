@@ -32,7 +32,15 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import KernelError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import documents, gateway, heartbeats
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gate import requests, server
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import EndpointKey
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import DocumentKey, EndpointKey
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live import (
+    change_answer,
+    history,
+    live_documents,
+    open_change,
+    policy_heartbeat,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import live_policy
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.transport import (
     MemberConnection,
     TransportError,
@@ -43,12 +51,14 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inven
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.policy_sources import Document
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam import lockfile
 from ansible_collections.baremetal.host_routing.plugins.module_utils.pathwatch import payload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import policy_set
 from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.cni.dispatch import CniPlugin
 from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.docker.driver import DockerDriver
 from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.docker.networks import Networks
 from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.netavark.dispatch import NetavarkPlugin
 from ansible_collections.baremetal.host_routing.plugins.module_utils.runtimes.reporter import engine_api
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicySettings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.wire import (
     container_description,
     protocol,
@@ -228,6 +238,19 @@ _KEY = EndpointKey("node2", "cali1")
 
 
 #: {name of a folder of the corpus: the function that reads any bytes}
+def _live_document(data: bytes) -> None:
+    """Read bytes as the value of a live policy: as nodes do, and as a run does for its plan."""
+    live_policy.review(_PUBLISHED.values, _PUBLISHED, {_DOCUMENT: data})
+    with contextlib.suppress(documents.RefusedDocument):
+        resource = live_documents.decode(_DOCUMENT, data)
+        assert live_documents.decode(_DOCUMENT, live_documents.encode(resource.to_document())) == resource
+        live_documents.value_of(resource)
+
+
+_DOCUMENT = DocumentKey("GlobalNetworkPolicy", "", "web")
+_PUBLISHED = live_policy.of_inventory(policy_set(), PolicySettings(live=True))
+
+
 def _container(data: bytes) -> None:
     """Read bytes as a runtime's answer, as its event, and as what the reporter says of it."""
     engine_api.changed_in(data)
@@ -253,6 +276,11 @@ TARGETS: dict[str, t.Callable[[bytes], None]] = {
     "gate_request": _gate_request,
     "heartbeat": _but_for(lambda data: heartbeats.decode("node2", data), documents.RefusedDocument),
     "http_answer": _http_answer,
+    "live_answer": _but_for(lambda data: change_answer.decode("node2", "1f", data), documents.RefusedDocument),
+    "live_change": _but_for(open_change.decode, documents.RefusedDocument),
+    "live_document": _live_document,
+    "live_heartbeat": _but_for(lambda data: policy_heartbeat.decode("node2", data), documents.RefusedDocument),
+    "live_history": _but_for(history.decode, documents.RefusedDocument),
     "links": _netlink(rtnetlink.dump_links),
     "lockfile": _lockfile,
     "netavark": _shim(NetavarkPlugin(_Refusing())),  # type: ignore[arg-type]
