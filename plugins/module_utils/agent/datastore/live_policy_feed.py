@@ -96,6 +96,7 @@ class LivePolicyFeed:
         self._unproved: t.Optional[Documents] = None  # documents whose trial ended without a new connection
         self._has_looked = False  # whether the datastore was followed in sync once
         self.said = asyncio.Event()
+        self._told: t.Optional[tuple[tuple[int, int], str, t.Mapping[str, str]]] = None
 
     @property
     def is_allowed(self) -> bool:
@@ -154,6 +155,7 @@ class LivePolicyFeed:
                 continue
             try:
                 await self._follow()
+                self._tell()
             except Exception:  # noqa: BLE001  a fault here must not end the agent, on which the workloads depend
                 _log.exception("Live policy could not be read. What is in force stays.")
 
@@ -261,7 +263,6 @@ class LivePolicyFeed:
         self.held_back = reason
         problem = f"Live policy stays as it was at revision {self._stored.revision}: {line(reason)}. {remedy}."
         self._persisted.note("live policy", problem if reason else None)
-        self.said.set()
 
     async def _take(self, stored: StoredLivePolicy) -> None:
         """Write live policy to the disk and let it be in force. A failure to write is a problem, and no obstacle."""
@@ -278,7 +279,6 @@ class LivePolicyFeed:
         self._want(stored.policy)
         if stored.policy == self._live_in_force:
             self._in_force = stored.cluster, stored.revision
-        self.said.set()
 
     # ---- what is said
 
@@ -290,8 +290,15 @@ class LivePolicyFeed:
         last = self._stored.cluster, self._stored.revision
         if self.is_trying:
             self._trials.in_force()
-        elif self._in_force != last:
+        else:
             self._in_force = last
+            self._tell()
+
+    def _tell(self) -> None:
+        """Request that the node says what it has, if that is something else than before."""
+        told = self._in_force, self.held_back, self._reading.refused
+        if told != self._told:
+            self._told = told
             self.said.set()
 
     def beat(self) -> t.Optional[Put]:
