@@ -65,6 +65,7 @@ class FakeEtcd:
         self.most_operations = 128
         self.denials = 0
         self.gate: t.Callable[[list[Json]], None] = lambda operations: None
+        self.leases: dict[str, tuple[int, set[bytes]]] = {}  # by id: its seconds, and the keys that have it
         self.has_leader = True
         self.members = {name: FakeMember(self, name) for name in members}
 
@@ -114,6 +115,20 @@ class FakeEtcd:
             else:
                 found[event.key] = event
         return found
+
+    def expire(self) -> None:
+        """End all leases, as if their time were over."""
+        for lease in list(self.leases):
+            self.revoke(lease)
+
+    def revoke(self, lease: str) -> None:
+        dummy, held = self.leases.pop(lease)
+        self._apply([(key, None) for key in held])
+
+    def grant(self, seconds: int) -> str:
+        lease = str(7_587_000 + len(self.leases) + self.revision)
+        self.leases[lease] = (seconds, set())
+        return lease
 
     def compact(self, revision: int) -> None:
         self.compacted = revision
@@ -183,11 +198,21 @@ class FakeEtcd:
         for one in body["success"]:
             if "request_put" in one:
                 found = one["request_put"]
+                self._hold(base64.b64decode(found["key"]), found.get("lease", ""))
                 changes.append((base64.b64decode(found["key"]), base64.b64decode(found["value"])))
             else:
                 changes.append((base64.b64decode(one["request_delete_range"]["key"]), None))
         self._apply(changes)
         return {"header": self.header(member), "succeeded": True}
+
+    def _hold(self, key: bytes, lease: str) -> None:
+        """Let a key have a lease, "" for none, and no other."""
+        for dummy, held in self.leases.values():
+            held.discard(key)
+        if lease:
+            if lease not in self.leases:
+                raise Refusal(404, 5, "etcdserver: requested lease not found")
+            self.leases[lease][1].add(key)
 
 
 def _touched(path: str, body: Json) -> t.Iterator[tuple[bytes, bytes, bool]]:
@@ -302,6 +327,13 @@ class FakeMember:
                 raise Refusal(400, 3, "etcdserver: too many operations in txn request")
             self.etcd.gate(body["success"])
             return self.etcd.transaction(self, body)
+        if path == "/v3/lease/grant":
+            return {"header": self.etcd.header(self), "ID": self.etcd.grant(int(body["TTL"])), "TTL": body["TTL"]}
+        if path == "/v3/lease/revoke":
+            if body["ID"] not in self.etcd.leases:
+                raise Refusal(404, 5, "etcdserver: requested lease not found")
+            self.etcd.revoke(body["ID"])
+            return {"header": self.etcd.header(self)}
         if path == "/v3/maintenance/status":
             return {"header": self.etcd.header(self), "version": self.etcd.version, "leader": "101", "dbSize": "20480"}
         raise Refusal(404, 5, "Not Found")

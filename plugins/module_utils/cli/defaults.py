@@ -10,3 +10,4 @@ SOURCE_PORT = 40000
 
 REFLECTORS = 2
 BLOCKS = 2  # the number of blocks of each node: one in use and one spare
+MOST_TRIAL = 600  # the most seconds for which a live change is tried

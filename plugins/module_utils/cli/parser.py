@@ -13,7 +13,7 @@ import typing as t
 from ..base.release import VERSION
 from .command_parser import Parser
 from .commands.refused.absent import VERBS
-from .defaults import BLOCKS, REFLECTORS, SOURCE_PORT
+from .defaults import BLOCKS, MOST_TRIAL, REFLECTORS, SOURCE_PORT
 from .errors import MISUNDERSTOOD
 
 _OF_CHANGES = {
@@ -465,6 +465,8 @@ def _live(commands: t.Any) -> None:
     _files_of_resources(parser)
     parser.add_argument("-n", "--namespace", metavar="NAMESPACE", help="the namespace of the resources")
     _owner(parser)
+    parser.add_argument("--nodes", action="store_true", help="also ask nodes what it would do")
+    _output(parser, "text", "json")
     _config(parser)
     parser.set_defaults(failure=MISUNDERSTOOD)
     parser = _command(
@@ -496,7 +498,31 @@ def _owner(parser: t.Any) -> None:
     )
 
 
+def _seconds(text: str) -> int:
+    """Return the whole seconds of a duration such as 60s, 2m or 60."""
+    from argparse import ArgumentTypeError
+
+    from ..resources.durations import parse_duration
+
+    found = parse_duration(text if not text.isdigit() else f"{text}s")
+    if found is None or not 1 <= found <= MOST_TRIAL:
+        raise ArgumentTypeError(f"it takes seconds, such as 60s, from 1 to {MOST_TRIAL}")
+    return int(found)
+
+
 def _wait_for_nodes(parser: t.Any) -> None:
+    parser.add_argument(
+        "--dry-run=server", dest="ask_nodes", action="store_true",
+        help="live policy: ask nodes what it would do, and write nothing",
+    )  # fmt: skip
+    parser.add_argument(
+        "--plan", default="", metavar="HASH", help="live policy: only if it is still what --dry-run=server showed"
+    )
+    parser.add_argument(
+        "--confirm", type=_seconds, default=0, metavar="SECONDS",
+        help="live policy: try it on all nodes for so long, and make it only if all of them can have it in force",
+    )  # fmt: skip
+    _output(parser, "text", "json")
     parser.add_argument(
         "--wait", type=float, nargs="?", const=30.0, metavar="SECONDS",
         help="live policy: return when all nodes have it in force (default: 30 seconds)",

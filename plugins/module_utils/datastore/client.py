@@ -355,6 +355,14 @@ class EtcdClient:
         """Do all `operations`, at most 128 by default, at once if all `conditions` hold; return whether they did."""
         return gateway.succeeded(await self.call("/v3/kv/txn", gateway.transaction_request(operations, conditions)))
 
+    async def lease(self, seconds: int) -> int:
+        """Return the id of a new lease: keys that are written with it go after so many seconds."""
+        return gateway.lease_of(await self.call(gateway.LEASE_GRANT, gateway.lease_request(seconds)))
+
+    async def revoke(self, lease: int) -> None:
+        """End a lease, and remove the keys that have it."""
+        await self.call(gateway.LEASE_REVOKE, gateway.revoke_request(lease))
+
     async def delete(self, keys: KeyRange) -> None:
         """Delete all keys of a range, without reading them."""
         await self.call(gateway.DELETE_RANGE, gateway.delete_request(keys))

@@ -53,6 +53,8 @@ _TOO_MANY = "too many operations"
 
 #: The call that deletes a range of keys. It needs no space; etcd 3.4 refuses a transaction in a full database.
 DELETE_RANGE = "/v3/kv/deleterange"
+#: The calls that make a lease, and that end one with all keys that have it.
+LEASE_GRANT, LEASE_REVOKE = "/v3/lease/grant", "/v3/lease/revoke"
 
 
 class EtcdError(Exception):
@@ -198,10 +200,11 @@ class MemberStatus(t.NamedTuple):
 
 
 class Put(t.NamedTuple):
-    """A key that a transaction writes."""
+    """A key that a transaction writes. It ends with `lease`, 0 for a key that stays."""
 
     key: str
     value: bytes
+    lease: int = 0
 
 
 class Delete(t.NamedTuple):
@@ -304,13 +307,23 @@ def _comparison(one: Condition) -> Json:
 
 def _operation(one: Operation) -> Json:
     if isinstance(one, Put):
-        return {"request_put": {"key": encoded(one.key), "value": base64.b64encode(one.value).decode()}}
+        body = {"key": encoded(one.key), "value": base64.b64encode(one.value).decode()}
+        return {"request_put": {**body, "lease": str(one.lease)} if one.lease else body}
     return {"request_delete_range": {"key": encoded(one.key)}}
 
 
 def delete_request(keys: KeyRange) -> bytes:
     """Return the request of DELETE_RANGE to delete a range of keys, whose values are not read."""
     return to_bytes({"key": encoded(keys.start), "range_end": encoded(keys.end)})
+
+
+def lease_request(seconds: int) -> bytes:
+    """Return the request of LEASE_GRANT for a lease of so many seconds."""
+    return to_bytes({"TTL": str(seconds)})
+
+
+def revoke_request(lease: int) -> bytes:
+    return to_bytes({"ID": str(lease)})
 
 
 def watch_request(keys: KeyRange, revision: int) -> bytes:
@@ -411,6 +424,7 @@ _RANGES = sparse_table(
 _DELETED = sparse_table({"deleted": number})
 _SUCCEEDED = sparse_table({"header": _header, "succeeded": FLAG})
 _STATUS = sparse_table({"header": _header, "version": TEXT, "leader": number, "dbSize": number, "dbSizeInUse": number})
+_LEASE = sparse_table({"ID": number, "error": TEXT})
 _TOKEN = sparse_table({"token": maybe(secret(2_000), "")})
 _WATCH = sparse_table(
     {
@@ -543,6 +557,14 @@ def deleted_of(body: Json) -> int:
 def succeeded(body: Json) -> bool:
     """Return whether the conditions of a transaction held, so that it was done."""
     return bool(read(_SUCCEEDED, body)["succeeded"])
+
+
+def lease_of(body: Json) -> int:
+    """Return the id of the lease in the answer to LEASE_GRANT."""
+    found = read(_LEASE, body)
+    if not found["ID"]:
+        raise InvalidAnswer(found["error"] or "the answer has no lease")
+    return int(found["ID"])
 
 
 def status_of(body: Json) -> MemberStatus:

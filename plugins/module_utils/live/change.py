@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import datetime
 import random
-import secrets
 import time
 import typing as t
 
+from ..datastore import keys
 from ..datastore.client import Unreachable
-from ..datastore.gateway import EtcdError
+from ..datastore.gateway import Condition, EtcdError, Operation
 from ..datastore.keys import HistoryKey, history_key
 from ..datastore.live.history import HistoryEntry
 from ..editing.change.change_plan import ChangeRefused
@@ -23,6 +22,7 @@ from ..editing.live import batches, live_plan, references, rollback
 from ..editing.live.live_plan import Data, DocumentChange, LivePlan
 from ..editing.live.references import Tiers
 from . import nodes
+from .new_id import new_id
 from .store import ListingBeyondLimits, LiveStore
 
 #: How often a change is planned again because somebody else changed the same meanwhile, and the seconds between two.
@@ -32,6 +32,11 @@ FAILURES = (EtcdError, Unreachable, ListingBeyondLimits, ChangeRefused)
 
 #: A function that plans what is left of a change, without the resources that are done.
 _Planner = t.Callable[[t.Collection[ResourceKey]], t.Awaitable[LivePlan]]
+#: Returns a context in which a change may be made, by a transaction with these operations and conditions in addition.
+Approve = t.Callable[
+    [t.Sequence[DocumentChange]],
+    t.AsyncContextManager[tuple[t.Sequence[Operation], t.Sequence[Condition]]],
+]
 
 
 class Conflict(Exception):
@@ -60,13 +65,20 @@ class Writer:
     """The writer of changes.
 
     `announce` gets a sentence before several transactions begin. `dry_run` writes nothing. `force` writes also for
-    nodes that cannot have live policy in force.
+    nodes that cannot have live policy in force. With `approve`, a change is one transaction, and is not planned again
+    if others change the same meanwhile.
     """
 
     def __init__(
-        self, store: LiveStore, announce: t.Callable[[str], None], dry_run: bool = False, force: bool = False
+        self,
+        store: LiveStore,
+        announce: t.Callable[[str], None],
+        dry_run: bool = False,
+        force: bool = False,
+        approve: t.Optional[Approve] = None,
     ) -> None:
         self._store, self._announce, self._dry_run, self._force = store, announce, dry_run, force
+        self._approve = approve
 
     async def change(self, request: Data) -> LiveChange:
         """Make the change that a request asks for. Raise one of FAILURES, Conflict or PartialChange."""
@@ -127,6 +139,8 @@ class Writer:
                     return LiveChange(plan)
                 if plan.changes and not done and not self._force:
                     await nodes.check(self._store.client)
+                if self._approve is not None and parts:
+                    return await self._approved(self._approve, first, parts, tiers, verb, undone)
                 for part in parts:
                     found = await self._commit(part, tiers, verb, change, undone)
                     if found is None:
@@ -151,8 +165,37 @@ class Writer:
                 raise PartialChange(_partial(first, done, change, error)) from error
             raise
 
+    async def _approved(
+        self,
+        approve: Approve,
+        plan: LivePlan,
+        parts: t.Sequence[t.Sequence[DocumentChange]],
+        tiers: Tiers,
+        verb: str,
+        undone: str,
+    ) -> LiveChange:
+        """Make a change that has to be approved. Raise ChangeRefused if it is not, or if others change the same."""
+        if len(parts) > 1:
+            raise ChangeRefused(
+                f"it is {len(parts)} transactions, and nodes are asked about one with at most "
+                f"{keys.CHANGE_DOCUMENTS} documents. Divide it"
+            )
+        async with approve(parts[0]) as more:
+            found = await self._commit(parts[0], tiers, verb, "", undone, more)
+        if found is None:
+            raise ChangeRefused("nothing is committed: others have changed the same meanwhile, or the time was over")
+        with contextlib.suppress(EtcdError, Unreachable, ListingBeyondLimits):
+            await self._store.prune()
+        return LiveChange(plan, *found)
+
     async def _commit(
-        self, part: t.Sequence[DocumentChange], tiers: Tiers, verb: str, change: str, undone: str
+        self,
+        part: t.Sequence[DocumentChange],
+        tiers: Tiers,
+        verb: str,
+        change: str,
+        undone: str,
+        more: tuple[t.Sequence[Operation], t.Sequence[Condition]] = ((), ()),
     ) -> t.Optional[tuple[str, int]]:
         """Write one transaction. Return the id of its entry in the history and its revision, None for a conflict."""
         now = time.time()
@@ -160,14 +203,8 @@ class Writer:
         entry = HistoryEntry(self._store.user, round(now, 3), verb, change or own, {}, {}, undone)
         key = history_key(self._store.user, own)
         operations, conditions = batches.transaction(part, tiers, key, batches.entry_of(part, entry))
-        revision = await self._store.commit(operations, conditions, own)
+        revision = await self._store.commit([*operations, *more[0]], [*conditions, *more[1]], own)
         return None if revision is None else (own, revision)
-
-
-def new_id(now: float) -> str:
-    """Return an id for a change: the time in UTC, by which ids are sorted, and 24 random bits."""
-    moment = datetime.datetime.fromtimestamp(now, datetime.timezone.utc)
-    return f"{moment:%Y%m%dT%H%M%S}.{moment.microsecond // 1000:03d}-{secrets.token_hex(3)}"
 
 
 def _without(entry: HistoryEntry, done: t.Collection[ResourceKey]) -> HistoryEntry:

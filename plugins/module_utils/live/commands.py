@@ -20,10 +20,12 @@ from ..editing.live.live_plan import Data
 from . import history_view, outcome
 from .change import LiveChange
 from .connection import with_store
-from .outcome import WriteOptions
+from .outcome import LiveOutcome, WriteOptions
 
 #: The most seconds of --wait.
 _LONGEST_WAIT = 3600
+#: The seconds for which a change that was tried is waited for.
+_WAIT = 30.0
 
 
 def run(arguments: argparse.Namespace, sources: Sources) -> int:
@@ -53,17 +55,40 @@ def _written(arguments: argparse.Namespace, sources: Sources, change: outcome.Ch
     """Write a change, and wait for the nodes if that is asked. Return the exit status: 1 if nodes do not have it."""
     if arguments.wait is not None and not 0 <= arguments.wait <= _LONGEST_WAIT:
         raise UsageError(f"--wait takes seconds, at most {_LONGEST_WAIT}.")
+    if arguments.output != "text" and not arguments.ask_nodes:
+        raise UsageError("-o is for --dry-run=server.")
+    is_dry = arguments.dry_run or arguments.ask_nodes
+    if is_dry and (arguments.plan or arguments.confirm):
+        raise UsageError("--plan and --confirm make a change, and a dry run makes none. Leave one of them out.")
 
     def tell(found: LiveChange) -> None:
         _warn(found.plan.warnings, sources)
-        _say(outcome.lines_of(found, arguments.dry_run))
+        if arguments.output == "text":
+            _say(outcome.lines_of(found, is_dry))
 
-    options = WriteOptions(arguments.dry_run, arguments.force, arguments.wait)
+    wait = _WAIT if arguments.confirm and arguments.wait is None else arguments.wait
+    options = WriteOptions(
+        is_dry, arguments.force, wait, arguments.ask_nodes, plan=arguments.plan, confirm=arguments.confirm
+    )
     made = outcome.make(sources.connection, change, options, lambda text: _say([text]), tell)
+    if arguments.ask_nodes:
+        return _shown(made, arguments.output, sources)
     if made.waited is not None:
         _warn(outcome.complaints_of(made.waited), sources)
         _say([f"It is in force on {made.waited.in_force} nodes."])
     return DONE if made.is_everywhere else PROBLEMS
+
+
+def _shown(made: LiveOutcome, output: str, sources: Sources) -> int:
+    """Print what nodes say of a dry run. Return the exit status: 1 if a node would hold it back, or it is not known."""
+    plan = made.asked
+    if plan is None:
+        structured.written(output, {"plan": "", "documents": []})
+        return DONE
+    _warn(plan.problems(), sources)
+    if not structured.written(output, plan.to_dict()):
+        sys.stdout.write(f"\n{plan.text()}This is plan {plan.hash}: --plan {plan.hash} applies nothing else.\n")
+    return DONE if plan.is_complete else PROBLEMS
 
 
 def _request(arguments: argparse.Namespace) -> t.Optional[Data]:
@@ -82,16 +107,23 @@ def _rollback(arguments: argparse.Namespace, sources: Sources) -> int:
 
 def _diff(arguments: argparse.Namespace, sources: Sources) -> int:
     """Print the unified diff of the documents as they are and as `apply` would make them; 1 if they differ."""
+    if arguments.output != "text" and not arguments.nodes:
+        raise UsageError("-o is for --nodes.")
     arguments.command, arguments.dry_run = "apply", True
     request = _request(arguments)
     if request is None:
         return DONE
 
-    found = outcome.make(sources.connection, outcome.request_change(request), WriteOptions(True), lambda dummy: None)
-    plan = found.change.plan
-    _warn(plan.warnings, sources)
-    sys.stdout.write(terminal_text.lines(differences.lines_of(plan.changes)))
-    return PROBLEMS if plan.changes else DONE
+    def tell(found: LiveChange) -> None:
+        _warn(found.plan.warnings, sources)
+        if arguments.output == "text":
+            _say(differences.lines_of(found.plan.changes))
+
+    options = WriteOptions(True, ask=arguments.nodes)
+    made = outcome.make(sources.connection, outcome.request_change(request), options, lambda dummy: None, tell)
+    if arguments.nodes:
+        _shown(made, arguments.output, sources)
+    return PROBLEMS if made.change.plan.changes else DONE
 
 
 def _history(arguments: argparse.Namespace, sources: Sources) -> int:

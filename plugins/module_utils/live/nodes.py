@@ -72,6 +72,26 @@ async def check(client: EtcdClient) -> None:
         )
 
 
+class Able(t.NamedTuple):
+    """The nodes that can follow live policy now, in order, and why each other node cannot."""
+
+    nodes: tuple[str, ...]
+    others: t.Mapping[str, str]
+
+
+async def able(client: EtcdClient) -> Able:
+    """Return which nodes can follow live policy."""
+    said = await _say(client)
+    why = {name: _why_unable(says) for name, says in said.items()}
+    return Able(tuple(name for name in why if not why[name]), {name: reason for name, reason in why.items() if reason})
+
+
+def _why_unable(says: NodeSays) -> str:
+    if not _is_fresh(says):
+        return "it has no fresh heartbeat"
+    return "" if _knows(says) else "its release knows no live policy, or no run has allowed it"
+
+
 async def wait(
     client: EtcdClient, cluster: int, revision: int, changed: t.Collection[ResourceKey], seconds: float
 ) -> Waited:

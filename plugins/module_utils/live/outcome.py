@@ -10,9 +10,10 @@ import typing as t
 from ..cli.connection.datastore_ways import DatastoreWays
 from ..editing.live import differences
 from ..editing.live.live_plan import Data
-from . import nodes
+from . import agreement, nodes
 from .change import LiveChange, Writer
 from .connection import with_store
+from .fleet_answer import FleetAnswer
 from .nodes import Waited
 from .store import LiveStore
 
@@ -22,18 +23,26 @@ Change = t.Callable[[Writer], t.Awaitable[LiveChange]]
 
 
 class WriteOptions(t.NamedTuple):
-    """How a change is written. `wait` is the most seconds to wait for nodes, None not to wait."""
+    """How a change is written. `wait` is the most seconds to wait for nodes, None not to wait.
+
+    With `ask`, nodes are asked what a dry run would do. With `plan`, the change is made only if it is what such a plan
+    of this hash showed, and with `confirm`, only if all nodes have tried it within so many seconds.
+    """
 
     dry_run: bool = False
     force: bool = False
     wait: t.Optional[float] = None
+    ask: bool = False
+    plan: str = ""
+    confirm: int = 0
 
 
 class LiveOutcome(t.NamedTuple):
-    """A change that was made, or planned, and the end of waiting for nodes."""
+    """A change that was made, or planned, what nodes say that it would do, and the end of waiting for nodes."""
 
     change: LiveChange
     waited: t.Optional[Waited] = None
+    asked: t.Optional[FleetAnswer] = None
 
     @property
     def is_everywhere(self) -> bool:
@@ -50,12 +59,18 @@ def make(
 ) -> LiveOutcome:
     """Make a change, and wait for the nodes if that is asked. Raise CommandError.
 
-    `announce` gets a sentence before several transactions begin, and `written` the change before the wait.
+    `announce` gets a sentence before several transactions begin, and about a trial. `written` gets the change before
+    nodes are asked or waited for.
     """
 
     async def work(store: LiveStore) -> LiveOutcome:
-        found = await change(Writer(store, announce, options.dry_run, options.force))
+        approve = None
+        if options.plan or options.confirm:
+            approve = agreement.approval(store, options.plan, options.confirm, announce)
+        found = await change(Writer(store, announce, options.dry_run, options.force, approve))
         written(found)
+        if options.dry_run and options.ask and found.plan.changes:
+            return LiveOutcome(found, asked=await agreement.ask(store, found.plan.changes))
         if options.wait is None or not found.revision:
             return LiveOutcome(found)
         keys = [one.key for one in found.plan.changes]

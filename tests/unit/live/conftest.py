@@ -71,6 +71,11 @@ class Operator:
 
         return answer
 
+    def allow(self, name: str, prefix: str) -> None:
+        """Let an operator write below a prefix, too."""
+        wanted = keys.under(prefix)
+        self.etcd.roles[name][encoded(wanted.start), encoded(wanted.end)] = "READWRITE"
+
     def run(self, *words: str) -> tuple[int, str, str]:
         return self.node.run(*words)
 

@@ -154,7 +154,8 @@ def test_options_of_live_policy_are_not_for_an_inventory(operator: Operator) -> 
     status, out, err = operator.apply(policy("a"), options=["-i", str(operator.folder / "hosts"), "--wait"])
     assert (status, out) == (2, "")
     assert err == (
-        "calicoctl: --wait, --force, --owner and --prune are for live policy in the datastore: leave out -i.\n"
+        "calicoctl: --wait, --force, --owner, --prune, --plan, --confirm, --dry-run=server and -o are for live policy "
+        "in the datastore: leave out -i.\n"
     )
     assert operator.apply(policy("a"), options=["--wait", "-1"])[0] == 2
     assert operator.apply(policy("a"), options=["--run", "--yes"])[2] == (

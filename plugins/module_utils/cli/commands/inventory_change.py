@@ -63,10 +63,17 @@ def _check(arguments: argparse.Namespace) -> None:
     """Raise UsageError for options that make no sense together."""
     if (
         arguments.wait is not None
+        or arguments.ask_nodes
+        or arguments.plan
+        or arguments.confirm
+        or arguments.output != "text"
         or arguments.force
         or any(getattr(arguments, name, "") for name in ("owner", "prune"))
     ):
-        raise UsageError("--wait, --force, --owner and --prune are for live policy in the datastore: leave out -i.")
+        raise UsageError(
+            "--wait, --force, --owner, --prune, --plan, --confirm, --dry-run=server and -o are for live policy in the "
+            "datastore: leave out -i."
+        )
     if not arguments.run_playbook and (arguments.playbook or arguments.yes or arguments.of_ansible):
         raise UsageError("--playbook, --yes and words behind -- are for --run.")
     if arguments.run_playbook and arguments.dry_run:
