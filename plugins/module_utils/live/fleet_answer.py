@@ -127,11 +127,11 @@ class FleetAnswer(t.NamedTuple):
         if not any(effect.count_objects for effect in effects):
             yield "Nothing changes in what is in force."
         chains, members = (sum(getattr(effect, name) or 0 for effect in effects) for name in ("chains", "members"))
-        yield f"Rules: {chains} chains and {members} members of sets change on {len(effects)} nodes."
+        yield f"Rules: {chains} chains and {members} members of sets change on {_nodes(len(effects))}."
         cut = any(effect.cut and effect.denied for effect in effects)
         with_some = sum(bool(effect.denied) for effect in effects)
         what = "They would be cut." if cut else "They would go on, and could not be opened again."
-        where = f" on {with_some} nodes. {what}" if self.denied else "."
+        where = f" on {_nodes(with_some)}. {what}" if self.denied else "."
         yield f"Connections that stand and would be denied: {self.denied}{where}"
 
     def to_dict(self) -> Data:
@@ -168,6 +168,10 @@ def _content(answer: ChangeAnswer) -> list[t.Any]:
     numbers = [effect.count_objects, effect.endpoints, effect.chains, effect.members]
     denied = None if effect.denied is None else effect.denied > 0
     return [answer.state, answer.reason, objects, numbers, denied, effect.cut]
+
+
+def _nodes(count: int) -> str:
+    return "1 node" if count == 1 else f"{count} nodes"
 
 
 def _action(change: DocumentChange) -> str:

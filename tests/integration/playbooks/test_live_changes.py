@@ -7,16 +7,31 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
+import signal
 import subprocess
 import sys
 import threading
+import time
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import documents, keys
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.release import VERSION
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import documents, heartbeats, keys
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import EtcdClient
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import Put
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.heartbeats import Heartbeat
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import under
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live import (
+    change_answer,
+    open_change,
+    policy_heartbeat,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live.change_answer import ChangeAnswer
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live.change_effect import ChangeEffect
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live.policy_heartbeat import (
+    PolicyHeartbeat,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import auth
 
 from tests.conftest import ROOT
@@ -44,8 +59,8 @@ class Operators:
         for user in ("ada", "bob"):
             await client.call(auth.USER_ADD, auth.user_with_password(user, SECRET))
             await client.call(auth.ROLE_ADD, auth.new_role(user))
-            reads = [keys.WATCHED, under(keys.HISTORY), under(keys.INVENTORY), under(keys.SETTINGS)]
-            writes = [under(keys.DOCUMENTS), under(keys.history_of(user))]
+            reads = [keys.WATCHED, *(under(one) for one in (keys.ANSWERS, keys.HISTORY, keys.INVENTORY, keys.SETTINGS))]
+            writes = [under(keys.CHANGES), under(keys.DOCUMENTS), under(keys.history_of(user))]
             for kind, ranges in ((auth.READ, [*reads, under(keys.HEARTBEATS)]), (auth.READWRITE, writes)):
                 for one in ranges:
                     await client.call(auth.ROLE_GRANT, auth.grant(user, auth.Permission(one, kind)))
@@ -238,3 +253,92 @@ def test_modules_of_live_policy(operators: Operators) -> None:
     assert found["no_policy"]["msg"] == "a IPPool is not in the datastore. Name the inventory."
     assert found["both"]["failed"] and found["neither"]["failed"]
     assert operators.live() == {}
+
+
+class AnsweringNode:
+    """A node that answers each open change with `state`, in a thread of its own, until the context ends."""
+
+    def __init__(self, operators: Operators, state: str) -> None:
+        self._etcd, self._state = operators.etcd, state
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.seen: list[str] = []
+
+    def __enter__(self) -> AnsweringNode:
+        self._etcd.ask(self._beat)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *dummy: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    async def _beat(self, client: EtcdClient) -> None:
+        agent, own = Heartbeat("node1", time.time(), VERSION), PolicyHeartbeat("node1", time.time(), VERSION, 1, 1)
+        await client.write([Put(keys.heartbeat_key("node1"), heartbeats.encode(agent))])
+        await client.write([Put(keys.policy_heartbeat_key("node1"), policy_heartbeat.encode(own))])
+
+    def _run(self) -> None:
+        while not self._ended.wait(0.05):
+            self._etcd.ask(self._answer)
+
+    async def _answer(self, client: EtcdClient) -> None:
+        entry = await client.get(keys.OPEN_CHANGE)
+        if entry is None:
+            return
+        change = open_change.decode(entry.value)
+        if change.id not in self.seen:
+            self.seen.append(change.id)
+            answer = ChangeAnswer("node1", change.id, time.time(), self._state, "", ChangeEffect())
+            await client.write([Put(keys.answer_key("node1", change.id), change_answer.encode(answer))])
+
+
+def is_open(operators: Operators) -> bool:
+    async def read(client: EtcdClient) -> bool:
+        return await client.get(keys.OPEN_CHANGE) is not None
+
+    found: bool = operators.etcd.ask(read)
+    return found
+
+
+def test_nodes_are_asked_and_try_it(operators: Operators) -> None:
+    """Leases, the condition on the open change and one transaction for its end are as etcd means them."""
+    with AnsweringNode(operators, "answered") as node:
+        text = json.dumps([policy("a")])
+        status, out, err = operators.run("ada", "apply", "-f", "-", "--dry-run=server", given=text)
+        assert (status, err) == (0, "") and "Nothing changes in what is in force." in out
+        seen = re.findall("This is plan ([0-9a-f]{16})", out)[0]
+        assert operators.live() == {} and not is_open(operators)
+        assert operators.run("ada", "apply", "-f", "-", "--plan", seen, given=text)[::2] == (0, "")
+        assert len(operators.live()) == 1 and len(node.seen) == 2
+    with AnsweringNode(operators, "in_force"):
+        status, out, err = operators.run("bob", "delete", "gnp", "a", "--confirm", "60s", "--wait", "0")
+        assert out.startswith("trial    in force on 1 nodes"), err
+        assert operators.live() == {} and not is_open(operators)
+    with AnsweringNode(operators, "refused"):
+        status, out, err = operators.run("bob", "apply", "-f", "-", "--confirm", "60s", given=text)
+        assert status == 1 and "nothing is committed" in err and not is_open(operators) and operators.live() == {}
+
+
+def test_a_writer_that_dies_leaves_a_key_that_ends_by_time(operators: Operators) -> None:
+    with AnsweringNode(operators, "kept") as node:
+        node._ended.set()  # it is silent
+        path = operators.folder / "a.json"
+        path.write_text(json.dumps([policy("a")]))
+        for number, seconds, patience in ((signal.SIGINT, "60s", 10), (signal.SIGKILL, "1s", 30)):
+            words = ["-c", str(operators.folder / "ada.cfg"), "apply", "-f", str(path), "--confirm", seconds]
+            writer = subprocess.Popen([str(ROOT / "bin" / "calicoctl"), *words])
+            assert _becomes(lambda: is_open(operators), 10)
+            writer.send_signal(number)
+            writer.wait(10)
+            assert _becomes(lambda: not is_open(operators), patience)
+    assert operators.live() == {}
+
+
+def _becomes(condition: t.Callable[[], bool], seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True

@@ -71,11 +71,6 @@ class Operator:
 
         return answer
 
-    def allow(self, name: str, prefix: str) -> None:
-        """Let an operator write below a prefix, too."""
-        wanted = keys.under(prefix)
-        self.etcd.roles[name][encoded(wanted.start), encoded(wanted.end)] = "READWRITE"
-
     def run(self, *words: str) -> tuple[int, str, str]:
         return self.node.run(*words)
 
@@ -163,12 +158,8 @@ class Operator:
 def add_operator(etcd: FakeEtcd, name: str) -> None:
     etcd.users[name] = "secret"
     etcd.granted[name] = {name}
-    writes = [keys.under(keys.DOCUMENTS), keys.under(keys.history_of(name))]
-    reads = [
-        keys.WATCHED,
-        *(keys.under(f"{keys.ROOT}{one}/") for one in ("heartbeats", "history", "inventory", "nodes")),
-    ]
-    reads.append(keys.under(f"{keys.ROOT}settings/"))
+    writes = [keys.under(one) for one in (keys.CHANGES, keys.DOCUMENTS, keys.history_of(name))]
+    reads = [keys.EVERYTHING]
     etcd.roles[name] = {
         (encoded(one.start), encoded(one.end)): kind
         for kind, ranges in (("READ", reads), ("READWRITE", writes))

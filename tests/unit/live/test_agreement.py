@@ -73,9 +73,6 @@ def answered(effect: ChangeEffect, state: str = "answered", reason: str = "") ->
 def nodes(operator: Operator, monkeypatch: pytest.MonkeyPatch) -> Nodes:
     monkeypatch.setattr(agreement, "_PATIENCE", 0.0)
     monkeypatch.setattr(agreement, "ASKED_SECONDS", 1)
-    assert operator.etcd.granted["ada"] == {"ada"}
-    for change in (keys.CHANGES, keys.ANSWERS):
-        operator.allow("ada", change)
     return Nodes(operator)
 
 
@@ -99,7 +96,7 @@ def test_nodes_say_what_would_change(nodes: Nodes) -> None:
         "KIND                  NAME   CHANGE   ENDPOINTS   NODES",
         "GlobalNetworkPolicy   a      added    4           node1 (2), node2 (2)",
         "Rules: 12 chains and 3 members of sets change on 3 nodes.",
-        "Connections that stand and would be denied: 25 on 1 nodes. They would go on, and could not be opened again.",
+        "Connections that stand and would be denied: 25 on 1 node. They would go on, and could not be opened again.",
     ]
     assert shown[6].split() == ["NODE", "CONNECTION", "DENIED", "BY"]
     assert shown[7] == ("node2   tcp 10.0.0.1:40000 > [2001:db8::1]:443   a#1 (ingress, WorkloadEndpoint default/web)")

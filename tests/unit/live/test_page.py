@@ -14,6 +14,14 @@ import re
 import shlex
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import keys
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live import change_answer, open_change
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live.change_answer import ChangeAnswer
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live.change_effect import (
+    ChangedObject,
+    ChangeEffect,
+    DeniedFlow,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.live import change
 
 from tests.unit.live.conftest import Operator
@@ -21,6 +29,7 @@ from tests.unit.live.test_nodes import NODES, beat, follow, say
 
 PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs" / "how-to" / "live-policy.md"
 _BLOCK = re.compile(r"```(console|yaml)\n(.*?)```", re.DOTALL)
+_FLOW = DeniedFlow(6, "192.0.2.5", 51_444, "10.244.1.2", 22, "close-ssh#1 (ingress, WorkloadEndpoint default/web)")
 #: 2026-11-30T16:02:12Z
 NOW = 1796054532.0
 
@@ -30,6 +39,7 @@ def test_the_page_shows_what_is_printed(operator: Operator, monkeypatch: pytest.
         beat(operator, node)
         say(operator, node, operator.etcd.revision)
     follow(operator, *NODES)
+    _answer(operator)
     operator.fleet.etcd.revision = 5118
     monkeypatch.chdir(operator.folder)
     ids = iter(range(1, 100))
@@ -61,6 +71,29 @@ def test_the_page_shows_what_is_printed(operator: Operator, monkeypatch: pytest.
     assert actual == text
 
 
+def _answer(operator: Operator) -> None:
+    """Let nodes answer the open change, each for two workloads of its own; on node2, a connection would be denied."""
+    seen: set[str] = set()
+    act = operator.before_call
+
+    def look() -> None:
+        act()
+        event = operator.etcd.data().get(keys.OPEN_CHANGE.encode())
+        found = open_change.decode(event.value) if event is not None and event.value else None
+        if found is None or found.id in seen:
+            return
+        seen.add(found.id)
+        objects = tuple(ChangedObject(key.kind, key.name, "+", 2) for key in found.documents)
+        for node in NODES:
+            flows = (_FLOW,) if node == "node2" else ()
+            effect = ChangeEffect(objects, len(objects), 2, 3, 0, len(flows), flows=flows)
+            state = "answered" if found.kind == "question" else "in_force"
+            answer = ChangeAnswer(node, found.id, NOW, state, "", effect)
+            operator.etcd.put(keys.answer_key(node, found.id), change_answer.encode(answer))
+
+    operator.before_call = look
+
+
 def _shown(operator: Operator, block: str) -> str:
     answers = []
     for line in block.splitlines():
@@ -74,5 +107,6 @@ def _shown(operator: Operator, block: str) -> str:
             (operator.folder / "old.yml").write_text(document.replace("order: 1", "order: 3"))
             operator.fleet.read_as("ada")
         dummy, out, err = operator.run(*words)
+        out = re.sub(r"after \d+\.\d s", "after 0.2 s", out)
         answers.append(f"{line}\n{out.rstrip()}\n{err}".replace("\n\n", "\n"))
     return "\n".join(answers)
