@@ -38,6 +38,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.l
     PolicyHeartbeat,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import rights
+from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.change.change_plan import ChangeRefused
+from ansible_collections.baremetal.host_routing.plugins.module_utils.live import nodes
+from ansible_collections.baremetal.host_routing.plugins.module_utils.live.change import LiveChange, Writer
+from ansible_collections.baremetal.host_routing.plugins.module_utils.live.store import LiveStore
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.documents import from_resources
 from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import api as resources
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
@@ -147,6 +151,45 @@ def test_a_document_opens_and_closes_what_the_inventory_has_closed(cluster: Etcd
     daemon.until(lambda: closed_for(daemon, "client", "web", OPEN), "it is closed again")
     daemon.until(lambda: said(cluster).revision >= revision, "the node says so")
     assert daemon.call("status")["problems"] == []
+
+
+def test_apply_returns_when_the_node_has_it(cluster: EtcdCluster, daemon: Daemon) -> None:
+    """A packet just after it meets the change, and a rollback closes what was open."""
+
+    def written(act: t.Callable[[Writer], t.Awaitable[LiveChange]]) -> tuple[str, float]:
+        async def write() -> tuple[str, float]:
+            client = cluster.operator()
+            found = await act(Writer(LiveStore(client, "root"), lambda dummy: None))
+            began, number = time.monotonic(), (await client.status()).header.cluster
+            waited = await nodes.wait(client, number, found.revision, [], 30.0)
+            await client.close()
+            assert (waited.in_force, dict(waited.lacking), waited.silent) == (1, {}, ())
+            return found.change, time.monotonic() - began
+
+        with cluster.inside():
+            return asyncio.run(write())
+
+    def apply(*ports: int) -> tuple[str, float]:
+        asked = {"content": web(*ports), "place": "web.yml"}
+        request = {"verb": "apply", "namespace": "", "skip": False, "documents": [asked]}
+        return written(lambda writer: writer.change(request))
+
+    daemon.until(lambda: _beats(cluster), "the node says how it does")
+    change_id, dummy = apply(OPEN)
+    assert not closed_for(daemon, "client", "web", OPEN)
+    took = [apply(OPEN, 7000 + number)[1] for number in range(10)]
+    assert sorted(took)[len(took) // 2] < 3.0, took  # an idle machine takes some 0.3 s
+    last, dummy = apply(7000)
+    assert closed_for(daemon, "client", "web", OPEN)
+    written(lambda writer: writer.undo(last))
+    assert not closed_for(daemon, "client", "web", OPEN)
+    with pytest.raises(ChangeRefused, match="later changes touch the same"):
+        written(lambda writer: writer.undo(change_id))
+
+
+def _beats(cluster: EtcdCluster) -> bool:
+    with cluster.inside():
+        return keys.heartbeat_key("node1") in asyncio.run(_found(cluster, keys.under(keys.heartbeats_of("node1"))))
 
 
 def test_a_trial_opens_what_it_says_and_closes_it_at_its_end(cluster: EtcdCluster, daemon: Daemon) -> None:
