@@ -14,7 +14,7 @@ import typing as t
 from ..datastore import keys
 from ..datastore.client import Unreachable
 from ..datastore.gateway import Condition, EtcdError, Operation
-from ..datastore.keys import HistoryKey, history_key
+from ..datastore.keys import DocumentKey, HistoryKey, history_key
 from ..datastore.live.history import HistoryEntry
 from ..editing.change.change_plan import ChangeRefused
 from ..editing.change.resource_key import ResourceKey
@@ -96,30 +96,20 @@ class Writer:
 
     async def undo(self, change: str) -> LiveChange:
         """Undo a change of the history exactly. Raise one of FAILURES, Conflict or PartialChange."""
-        parts = await self._parts(change)
+        parts = await _Past(self._store, await self._store.history()).parts(change)
 
         async def plan(done: t.Collection[ResourceKey]) -> LivePlan:
             documents = await self._store.documents(rollback.keys_of(parts))
+            past = _Past(self._store, await self._store.history())
             left = [part._replace(entry=_without(part.entry, done)) for part in parts]
-            return rollback.plan(change, left, documents)
+            own = {ResourceKey(*key): part.revision for part in left for key in part.entry.after}
+            revisions = {
+                key: {stored.revision} if stored.revision == own.get(key) else await past.alike(key, stored.revision)
+                for key, stored in documents.items()
+            }
+            return rollback.plan(change, left, documents, revisions)
 
         return await self._written(plan, "rollback", change)
-
-    async def _parts(self, change: str) -> list[rollback.DoneChange]:
-        """Return the transactions of a change, the last one first. Raise ChangeRefused if it is not in the history."""
-        known = await self._store.history()
-        first = next((place for place, (key, dummy) in enumerate(known) if key.change == change), None)
-        if first is None:
-            raise ChangeRefused(f"the history has no change {change}. `calicoctl history` lists all")
-        user = known[first][0].user
-        later = [key for key, dummy in known[first:] if key.user == user]
-        found, refused = await self._store.changes(later)
-        own = HistoryKey(user, change)
-        if own not in found:
-            raise ChangeRefused(f"the change {change} of the history cannot be read: {refused.get(own, 'it is gone')}")
-        return [
-            found[key] for key in reversed(later) if key in found and change in (key.change, found[key].entry.change)
-        ]
 
     async def _written(self, plan_rest: _Planner, verb: str, undone: str = "") -> LiveChange:
         plan = first = await plan_rest(())
@@ -205,6 +195,55 @@ class Writer:
         operations, conditions = batches.transaction(part, tiers, key, batches.entry_of(part, entry))
         revision = await self._store.commit([*operations, *more[0]], [*conditions, *more[1]], own)
         return None if revision is None else (own, revision)
+
+
+class _Past:
+    """The history as it was listed, with the entries of it that were read."""
+
+    def __init__(self, store: LiveStore, known: t.Sequence[tuple[HistoryKey, int]]) -> None:
+        self._store, self._known = store, known
+        self._names = {revision: key for key, revision in known}
+        self._read: dict[HistoryKey, rollback.DoneChange] = {}
+        self._refused: dict[HistoryKey, str] = {}
+
+    async def _changes(self, wanted: t.Sequence[HistoryKey]) -> list[rollback.DoneChange]:
+        """Return those of the changes that can be read."""
+        new = [key for key in wanted if key not in self._read and key not in self._refused]
+        found, refused = await self._store.changes(new)
+        self._read.update(found)
+        self._refused.update({key: refused.get(key, "it is gone") for key in new if key not in found})
+        return [self._read[key] for key in wanted if key in self._read]
+
+    async def parts(self, change: str) -> list[rollback.DoneChange]:
+        """Return the transactions of a change, the last one first. Raise ChangeRefused if it is not in the history."""
+        first = next((place for place, (key, dummy) in enumerate(self._known) if key.change == change), None)
+        if first is None:
+            raise ChangeRefused(f"the history has no change {change}. `calicoctl history` lists all")
+        own = self._known[first][0]
+        later = [key for key, dummy in self._known[first:] if key.user == own.user]
+        found = await self._changes(later)
+        if own in self._refused:
+            raise ChangeRefused(f"the change {change} of the history cannot be read: {self._refused[own]}")
+        return [part for part in reversed(found) if change in (part.id, part.entry.change)]
+
+    async def alike(self, key: ResourceKey, revision: int) -> set[int]:
+        """Return the revisions after which all changes of a document are undone. `revision` is that of the last one.
+
+        By them, changes of a document can be undone one after the other.
+        """
+        found = {revision}
+        while revision in self._names:
+            undone = [part.entry.undone for part in await self._changes([self._names[revision]])]
+            try:
+                parts = await self.parts(undone[0]) if undone and undone[0] else []
+            except ChangeRefused:
+                parts = []
+            earlier = max((part.entry.revisions.get(DocumentKey(*key), 0) for part in parts), default=0)
+            if not 0 < earlier < revision:
+                break
+            revision = earlier
+            found.add(revision)
+        return found
 
 
 def _without(entry: HistoryEntry, done: t.Collection[ResourceKey]) -> HistoryEntry:

@@ -81,10 +81,34 @@ def test_later_changes_forbid_it(operator: Operator) -> None:
         "GlobalNetworkPolicy(b). Undo those first: calicoctl history\n"
     )  # fmt: skip
     ids = [one["id"] for one in operator.changes()]
-    for change in reversed(ids[1:]):
-        assert operator.run("rollback", change)[0] == 0
-    # The documents are as they were, and others have changed them since: a person has to say what is meant.
-    assert operator.run("rollback", first)[0] == 1
+    assert operator.run("rollback", ids[1])[0] == 0
+    assert operator.run("rollback", first)[2].endswith("touch the same: GlobalNetworkPolicy(b). Undo those first: "
+                                                       "calicoctl history\n")  # fmt: skip
+    assert operator.run("rollback", ids[2])[0] == 0
+    assert operator.run("rollback", first)[0] == 0
+    assert operator.live() == {}
+
+
+def test_back_and_forth(operator: Operator) -> None:
+    """Each change can be undone once those after it are undone, and what is undone can be done again."""
+    orders = (1, 2, 3)
+    for order in orders:
+        operator.apply(policy("a", order))
+    ids = [one["id"] for one in operator.changes()]
+    seen = []
+    for change in reversed(ids):
+        assert operator.run("rollback", change)[::2] == (0, "")
+        seen.append(operator.live().get("globalnetworkpolicies/a", {}).get("spec", {}).get("order"))
+    assert seen == [2, 1, None]
+    undone = [one["id"] for one in operator.changes()][3:]
+    for change in reversed(undone):
+        assert operator.run("rollback", change)[::2] == (0, "")
+    assert operator.live()["globalnetworkpolicies/a"] == policy("a", 3)
+    for change in reversed(ids):
+        assert operator.run("rollback", change)[::2] == (0, "")
+    assert operator.live() == {}
+    operator.apply(policy("a", 1))
+    assert operator.run("rollback", ids[0])[0] == 1
 
 
 def test_a_tier_that_is_in_use_stays(operator: Operator) -> None:

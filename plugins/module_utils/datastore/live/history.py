@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """An entry of the history: what one transaction changed, with the documents before and after it.
 
-    {"user": "ada", "when": 1795770000.5, "verb": "apply", "change": "20261130T160212.123-9f3a1c",
+    {"user": "ada", "when": 1795770000.5, "verb": "apply", "change": "20261130T160212.123-9f3a1c", "revisions": {},
      "before": {"/host-routing/v1/documents/tiers/web": null}, "after": {"/host-routing/v1/documents/tiers/web": {...}}}
 
 A document is there as a JSON object, and null if there was none. A value that is not a document in its usual form is
@@ -20,7 +20,7 @@ import re
 import typing as t
 
 from ...base.document_limits import BeyondLimits, DocumentLimits, read_json
-from ...base.typed_json import Unreadable, number, open_table, refuse, text
+from ...base.typed_json import Unreadable, number, open_table, refuse, text, whole
 from .. import keys
 from ..documents import RefusedDocument, encoded
 from ..keys import DocumentKey
@@ -38,7 +38,11 @@ Contents = t.Mapping[DocumentKey, Content]
 
 
 class HistoryEntry(t.NamedTuple):
-    """One transaction. `change` is the id of the first of those that one command made, `undone` what it has undone."""
+    """One transaction.
+
+    `change` is the id of the first of those that one command made, and `undone` that of the change that it has undone.
+    `revisions` are the mod revisions of the documents before, of those that there were.
+    """
 
     user: str
     when: float
@@ -47,6 +51,7 @@ class HistoryEntry(t.NamedTuple):
     before: Contents
     after: Contents
     undone: str = ""
+    revisions: t.Mapping[DocumentKey, int] = {}
 
 
 def is_change_id(text: str) -> bool:
@@ -64,8 +69,10 @@ def encode(entry: HistoryEntry) -> bytes:
     body = entry._asdict()
     for side in ("before", "after"):
         body[side] = {keys.document_key(key): _written(content) for key, content in body[side].items()}
-    if not entry.undone:
-        del body["undone"]
+    body["revisions"] = {keys.document_key(key): revision for key, revision in entry.revisions.items()}
+    for name in ("undone", "revisions"):
+        if not body[name]:
+            del body[name]
     return encoded(body)
 
 
@@ -123,12 +130,20 @@ def _contents(value: t.Any) -> dict[DocumentKey, Content]:
     return found
 
 
+def _revisions(value: t.Any) -> dict[DocumentKey, int]:
+    if not isinstance(value, dict) or len(value) > _MOST_KEYS:
+        refuse(value, f"a table of at most {_MOST_KEYS} revisions")
+    parsed = {keys.parse_document_key(name): _REVISION(revision) for name, revision in value.items()}
+    return {key: revision for key, revision in parsed.items() if key is not None}
+
+
 def _id(value: t.Any) -> str:
     if not isinstance(value, str) or not is_change_id(value):
         refuse(value, "the id of a change")
     return value
 
 
+_REVISION = whole(0, (1 << 63) - 1)
 _ENTRY = open_table(
     {
         "user": text(253),
@@ -138,5 +153,5 @@ _ENTRY = open_table(
         "before": _contents,
         "after": _contents,
     },
-    {"undone": _id},
+    {"undone": _id, "revisions": _revisions},
 )

@@ -36,12 +36,14 @@ def divided(changes: t.Iterable[DocumentChange]) -> list[tuple[DocumentChange, .
 
 def entry_of(changes: t.Iterable[DocumentChange], entry: HistoryEntry) -> HistoryEntry:
     """Return an entry of the history with the documents of these changes."""
-    before, after = {}, {}
+    before, after, revisions = {}, {}, {}
     for one in changes:
         key = DocumentKey(*one.key)
+        if one.before is not None:
+            revisions[key] = one.before.revision
         before[key] = history.kept(one.before.value if one.before else None)
         after[key] = history.kept(one.value)
-    return entry._replace(before=before, after=after)
+    return entry._replace(before=before, after=after, revisions=revisions)
 
 
 def transaction(
@@ -81,7 +83,7 @@ def _fits(batch: t.Sequence[DocumentChange]) -> bool:
         return False
     if len(references.referred(batch)) + len(references.removed(batch)) > _TIERS:
         return False
-    kept = sum(_size(one.before.value if one.before else None) + _size(one.value) + 1_000 for one in batch)
+    kept = sum(_size(one.before.value if one.before else None) + _size(one.value) + 1_600 for one in batch)
     return kept <= _HISTORY and written + kept <= _WITH_HISTORY
 
 

@@ -28,17 +28,23 @@ def keys_of(done: t.Iterable[DoneChange]) -> list[ResourceKey]:
     return [ResourceKey(*key) for one in done for key in one.entry.after]
 
 
-def plan(change: str, done: t.Sequence[DoneChange], documents: t.Mapping[ResourceKey, StoredDocument]) -> LivePlan:
+def plan(
+    change: str,
+    done: t.Sequence[DoneChange],
+    documents: t.Mapping[ResourceKey, StoredDocument],
+    revisions: t.Mapping[ResourceKey, t.Collection[int]],
+) -> LivePlan:
     """Return the plan that undoes the transactions `done` of a change. `documents` are those that are there.
 
-    Raise ChangeRefused, with names, if a later change has touched one of them, or a document before was not kept.
+    `revisions` are those after which all changes of a document are undone. Raise ChangeRefused, with names, if a later
+    change has touched one of the documents, or one before was not kept.
     """
     changes, later, lost = [], [], []
     for one in done:
         for name, after in one.entry.after.items():
             key, before = ResourceKey(*name), one.entry.before[name]
             stored = documents.get(key)
-            if (stored.revision if stored else None) != (None if after is None else one.revision):
+            if (stored is None) is not (after is None) or (stored and one.revision not in revisions[key]):
                 later.append(str(key))
             elif isinstance(before, int):
                 lost.append(str(key))
