@@ -193,6 +193,7 @@ CASES = {
     ),
     "switch_topology": (f"{PLAYBOOK}switch_topology -e topology=mesh", "converged 2/2 nodes ..."),
     "sync_workloads": (f"{PLAYBOOK}sync_workloads", "synced 2/2 nodes ..."),
+    "ipam_check": (f"{PLAYBOOK}ipam_check", "Check of the fleet complete; found 0 problems."),
     "scale": (f"{PLAYBOOK}scale", "in all: 2 nodes, 1 session, 4 blocks"),
     "resources": (f"{PLAYBOOK}resources", "Node 2"),
     # It runs the playbook change.

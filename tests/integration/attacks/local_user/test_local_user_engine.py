@@ -29,6 +29,7 @@ from tests.unit.roles.test_engine_commands import engine_commands
 
 SOURCE = pathlib.Path(bundle.__file__).resolve().parents[2]
 APPLY = "host_routing/node/change/command.py"
+RUNTIMES = ("runtimes/docker", "runtimes/reporter")
 
 
 @pytest.fixture
@@ -40,10 +41,10 @@ def root(tmp_path: pathlib.Path) -> pathlib.Path:
 def install_both(folder: pathlib.Path) -> pathlib.Path:
     for number in (1, 2):
         source = folder / f"source{number}"
-        for room in ("", "agent", "cli", "node", "node/change", "node/engine", "runtimes", "runtimes/docker"):
+        for room in ("", "agent", "cli", "node", "node/change", "node/engine", "runtimes", *RUNTIMES):
             (source / room).mkdir(exist_ok=True)
             (source / room / "__init__.py").write_text("")
-        for program in ("agent/daemon", "cli/command", "runtimes/docker/daemon"):
+        for program in ("agent/daemon", "cli/command", *(f"{room}/daemon" for room in RUNTIMES)):
             (source / f"{program}.py").write_text(f"def main(arguments):\n    print('engine {number}')\n")
         (source / "node" / "change" / "command.py").write_text(
             f"def main(argv):\n    print('engine {number}', *argv)\n"
