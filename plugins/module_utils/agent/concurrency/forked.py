@@ -24,6 +24,7 @@ Json = dict[str, t.Any]
 
 _LOWEST = 19
 _MOST_BYTES = 1 << 20  # of what a child says
+_LOOK = 0.1  # seconds between two looks at whether the answer is still wanted
 _SPARE = 5  # seconds after which a child ends by itself whose parent did not end it
 
 
@@ -34,11 +35,16 @@ class ForkedAnswer(t.NamedTuple):
     problem: str = ""
 
 
-def ask(work: t.Callable[[], t.Iterable[Json]], seconds: float, still: t.ContextManager[t.Any]) -> ForkedAnswer:
+def ask(
+    work: t.Callable[[], t.Iterable[Json]],
+    seconds: float,
+    still: t.ContextManager[t.Any],
+    is_over: t.Callable[[], bool] = lambda: False,
+) -> ForkedAnswer:
     """Return the parts that `work` yields in a child within `seconds`, each a table for JSON. Block until then.
 
     `still` is held over the fork, in both processes: it has the locks of what `work` reads, so that no thread changes
-    it halfway. `work` must open the files that it uses.
+    it halfway. `work` must open the files that it uses. The child is ended soon after `is_over` returns True.
     """
     reading, writing = os.pipe()
     with open(reading, "rb", buffering=0) as stream:
@@ -52,7 +58,7 @@ def ask(work: t.Callable[[], t.Iterable[Json]], seconds: float, still: t.Context
             _answer(work, writing, seconds)
         os.close(writing)
         try:
-            data, problem = _read(stream.fileno(), time.monotonic() + seconds)
+            data, problem = _read(stream.fileno(), time.monotonic() + seconds, is_over)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
@@ -66,13 +72,15 @@ def ask(work: t.Callable[[], t.Iterable[Json]], seconds: float, still: t.Context
     return ForkedAnswer(tuple(part for part in parts if part), problem)
 
 
-def _read(pipe: int, until: float) -> tuple[bytes, str]:
+def _read(pipe: int, until: float, is_over: t.Callable[[], bool]) -> tuple[bytes, str]:
     """Return what comes out of a pipe until its end, and why it was not read to that."""
     data = b""
     while len(data) <= _MOST_BYTES:
         left = until - time.monotonic()
-        if left <= 0 or not select.select([pipe], [], [], left)[0]:
+        if left <= 0 or is_over():
             return data, "the time was over"
+        if not select.select([pipe], [], [], min(left, _LOOK))[0]:
+            continue
         more = os.read(pipe, 1 << 16)
         if not more:
             return data, ""

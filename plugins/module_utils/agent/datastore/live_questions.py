@@ -15,6 +15,7 @@ import asyncio
 import dataclasses
 import functools
 import logging
+import threading
 import time
 import typing as t
 
@@ -26,13 +27,14 @@ from ...datastore.keys import DocumentKey
 from ...datastore.live import live_documents, open_change
 from ...datastore.live.change_answer import ANSWERED, REFUSED, ChangeAnswer
 from ...datastore.live.change_effect import ChangeEffect
-from ...datastore.live.live_documents import LiveValue
+from ...datastore.live.live_reader import ReadDocument
 from ...datastore.live.open_change import QUESTION, OpenChange
 from ...datastore.mirror import Mirror
 from ...node.change.verdicts import policy_effect
 from ...state import live_policy
-from ...state.live_policy import LivePolicy, Unresolved
+from ...state.live_policy import Unresolved
 from ...state.node_state import NodeState
+from ...state.policy_state import PolicyState
 from ..concurrency import forked
 from ..concurrency.driver_thread import Worker
 from ..known.host import AgentHost
@@ -45,6 +47,7 @@ _log = logging.getLogger("calico.datastore")
 
 #: The most seconds for which a child computes an answer.
 MOST_SECONDS = 10
+_LEAST = 1.0  # seconds that a child has, however late it begins
 _PAUSE = 0.02  # seconds between two looks at how far documents are read
 
 
@@ -81,7 +84,7 @@ class LiveQuestions:
         self._ways = ways
         self._answer = answer
         self._wake = asyncio.Event()
-        self._answered = ""  # the id of the last question
+        self._seen = b""  # the value of the last open change
 
     def documents_changed(self) -> None:
         """Answer the open change soon if it is a new question. Do not wait."""
@@ -92,33 +95,27 @@ class LiveQuestions:
         while True:
             await self._wake.wait()
             self._wake.clear()
+            value = self._mirror().open_change
+            if value is None or value == self._seen or not self._feed.is_allowed:
+                continue
+            self._seen = value
             try:
-                question = self._question()
+                question = await self._reading(functools.partial(_question, value))
                 if question is not None:
-                    await self._answered_by(question)
+                    await self._reply(question)
             except Exception:  # noqa: BLE001  a fault here must not end the agent, on which the workloads depend
                 _log.exception("A question about live policy could not be answered.")
 
-    def _question(self) -> t.Optional[OpenChange]:
-        """Return the open change if it is a question that this node has not answered."""
-        value = self._mirror().open_change
-        if value is None:
-            return None
-        try:
-            change = open_change.decode(value)
-        except RefusedDocument:
-            return None
-        return change if change.kind == QUESTION and change.id != self._answered else None
-
-    async def _answered_by(self, question: OpenChange) -> None:
+    async def _reply(self, question: OpenChange) -> None:
         state = self._persisted.state
-        if state is None or not self._feed.is_allowed:
+        if state is None:
             return
-        self._answered = question.id
+        loop = asyncio.get_running_loop()
+        until = loop.time() + min(question.seconds, MOST_SECONDS)
         effect: t.Optional[ChangeEffect] = None
         try:
-            live = await self._candidate(question)
-            effect, cut = await self._effect(live, min(question.seconds, MOST_SECONDS))
+            policy = await self._candidate(question, until)
+            effect, cut = await self._effect(policy, max(_LEAST, until - loop.time()))
             if cut:
                 raise NotAnswerable(cut)
             said, reason = ANSWERED, ""
@@ -126,32 +123,25 @@ class LiveQuestions:
             said, reason = REFUSED, line(str(refusal))
         self._answer(ChangeAnswer(state.node, question.id, time.time(), said, reason, effect))
 
-    async def _candidate(self, question: OpenChange) -> LivePolicy:
-        """Return the live policy that the node would have. Raise NotAnswerable."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + min(question.seconds, MOST_SECONDS)
+    async def _candidate(self, question: OpenChange, until: float) -> PolicyState:
+        """Return the policy that the node would have; `until` is a time of the loop's clock. Raise NotAnswerable."""
         while not self._synced() or self._feed.read_until < question.base:
-            if loop.time() > until:
+            if asyncio.get_running_loop().time() > until:
                 raise NotAnswerable("this node does not follow the datastore in sync")
             await asyncio.sleep(_PAUSE)
-        values = {key: one.value for key, one in self._feed.reading.documents.items()}
-        values.update(await self._reading(functools.partial(_read, question.documents)))
-        policy = self._persisted.state.policy if self._persisted.state is not None else None
-        if policy is None or not self._feed.is_allowed:
+        own = self._persisted.state.policy if self._persisted.state is not None else None
+        if own is None or not self._feed.is_allowed:
             raise NotAnswerable("the inventory does not allow live policy here")
-        try:
-            return live_policy.resolve(policy.policy_set, [one for one in values.values() if one is not None])
-        except Unresolved as error:
-            raise NotAnswerable(str(error)) from None
+        return await self._reading(functools.partial(_changed, own, self._feed.reading.documents, question))
 
-    async def _effect(self, live: LivePolicy, seconds: float) -> tuple[ChangeEffect, str]:
-        """Return the effect of a live policy, and which of the node's own ways it would cut."""
-        before, state = self._desired.without_policy(), self._persisted.state
-        if before is None or state is None or state.policy is None:
+    async def _effect(self, policy: PolicyState, seconds: float) -> tuple[ChangeEffect, str]:
+        """Return the effect of another policy, and which of the node's own ways it would cut."""
+        before = self._desired.without_policy()
+        if before is None:
             raise NotAnswerable("the node has no state")
-        after = dataclasses.replace(before, policy=live_policy.merged(state.policy, live))
+        after = dataclasses.replace(before, policy=policy)
         compiled = {id(one): self._desired.with_policy(one) for one in (before, after)}
-        question, others, kernels = self._ways.question(live), self._persisted.others, self._kernels
+        question, others, kernels = self._ways.question(after), self._persisted.others, self._kernels
 
         def work() -> t.Iterator[dict[str, t.Any]]:
             kernel: Kernel = kernels()
@@ -164,16 +154,36 @@ class LiveQuestions:
 
             yield from policy_effect.parts(kernel, before, after, compile, others, cut_by)
 
-        answer = await self._computing(lambda: forked.ask(work, seconds, self._desired.still()))
-        return policy_effect.effect_of(answer.parts, answer.problem)
-
-
-def _read(documents: t.Mapping[DocumentKey, t.Optional[bytes]]) -> dict[DocumentKey, LiveValue]:
-    """Return the values of the documents of a question. Raise NotAnswerable for one that cannot be understood."""
-    found: dict[DocumentKey, LiveValue] = {}
-    for key, value in documents.items():
+        over = threading.Event()
+        answer = asyncio.ensure_future(
+            self._computing(lambda: forked.ask(work, seconds, self._desired.still(), over.is_set))
+        )
         try:
-            found[key] = None if value is None else live_documents.value_of(live_documents.decode(key, value))
+            found = await asyncio.shield(answer)
+        finally:
+            over.set()  # An agent that ends does not wait for the child.
+        return policy_effect.effect_of(found.parts, found.problem)
+
+
+def _question(value: bytes) -> t.Optional[OpenChange]:
+    """Return the open change in the value of its key if it is a question."""
+    try:
+        change = open_change.decode(value)
+    except RefusedDocument:
+        return None
+    return change if change.kind == QUESTION else None
+
+
+def _changed(own: PolicyState, documents: t.Mapping[DocumentKey, ReadDocument], question: OpenChange) -> PolicyState:
+    """Return the inventory's policy with live documents, those of a question laid over. Raise NotAnswerable."""
+    values = {key: one.value for key, one in documents.items()}
+    for key, value in question.documents.items():
+        try:
+            values[key] = None if value is None else live_documents.value_of(live_documents.decode(key, value))
         except RefusedDocument as refusal:
             raise NotAnswerable(f"{keys.document_key(key)}: {refusal}") from None
-    return found
+    try:
+        live = live_policy.resolve(own.policy_set, [one for one in values.values() if one is not None])
+    except Unresolved as error:
+        raise NotAnswerable(str(error)) from None
+    return live_policy.merged(own, live)

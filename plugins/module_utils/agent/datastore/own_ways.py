@@ -17,6 +17,7 @@ from ...node.host.ssh_session import SshSession
 from ...node.machine import Machine
 from ...node.store import run_session
 from ...state.live_policy import LivePolicy
+from ...state.node_state import NodeState
 from ..known.known import Known
 
 _NAMED = 3
@@ -58,7 +59,7 @@ class OwnWays:
 
         It takes time only on a node with a HostEndpoint of its own.
         """
-        question = self.question(live)
+        question = self.question(self._desired.with_live(live))
         if question is None:
             return ""
         try:
@@ -66,12 +67,11 @@ class OwnWays:
         except KernelError:
             return ""
 
-    def question(self, live: LivePolicy) -> t.Optional[t.Callable[[Kernel], list[DeniedWay]]]:
-        """Return a function, for any thread, that returns the ways that live policy would deny; None if it cannot.
+    def question(self, state: t.Optional[NodeState]) -> t.Optional[t.Callable[[Kernel], list[DeniedWay]]]:
+        """Return a function, for any thread, that returns the ways that the policy of a state would deny.
 
-        The function raises KernelError.
+        The state has all workloads of this node. The function raises KernelError. Return None if policy denies none.
         """
-        state = self._desired.with_live(live)
         policy = state.policy if state is not None else None
         if state is None or policy is None or not any(own_ways.governs(one, state.node) for one in policy.endpoints):
             return None

@@ -38,6 +38,20 @@ def test_what_is_not_known_in_time_is_missing() -> None:
     assert time.monotonic() - begun < 30
 
 
+def test_an_answer_that_is_wanted_no_longer_is_not_waited_for() -> None:
+    over = threading.Event()
+
+    def work() -> t.Iterator[dict[str, t.Any]]:
+        yield {"a": 1}
+        time.sleep(60)
+
+    timer = threading.Timer(1, over.set)
+    timer.start()
+    begun = time.monotonic()
+    assert forked.ask(work, 50, _STILL, over.is_set).problem == "the time was over"
+    assert time.monotonic() - begun < 30
+
+
 def _killed() -> t.Iterator[dict[str, t.Any]]:
     yield {"a": 1}
     os.kill(os.getpid(), signal.SIGKILL)
