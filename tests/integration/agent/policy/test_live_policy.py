@@ -33,6 +33,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.l
     open_change,
     policy_heartbeat,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live.change_answer import ChangeAnswer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live.open_change import OpenChange
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live.policy_heartbeat import (
     PolicyHeartbeat,
@@ -213,6 +214,31 @@ def test_a_trial_opens_what_it_says_and_closes_it_at_its_end(cluster: EtcdCluste
     change(cluster, Delete(keys.OPEN_CHANGE), Put(keys.document_key(KEY), found))
     daemon.until(lambda: answer("kept") == "kept", "a new connection has shown the commit")
     assert not closed_for(daemon, "client", "web", OPEN)
+
+
+def test_a_question_names_the_connection_that_would_be_denied(cluster: EtcdCluster, daemon: Daemon) -> None:
+    change(cluster, document("web", web(OPEN)))
+    daemon.until(lambda: not closed_for(daemon, "client", "web", OPEN), "the document is in force")
+
+    def answer() -> ChangeAnswer | None:
+        with cluster.inside():
+            answers = asyncio.run(_found(cluster, keys.under(keys.answers_of("node1"))))
+        value = answers.get(keys.answer_key("node1", "asked"))
+        return change_answer.decode("node1", "asked", value) if value is not None else None
+
+    with Datagrams(daemon, "client", "web", OPEN) as stream:
+        time.sleep(1)
+        question = OpenChange("asked", "alice", "question", 10, 1, {KEY: None})
+        change(cluster, Put(keys.OPEN_CHANGE, open_change.encode(question)))
+        daemon.until(lambda: answer() is not None, "the node answers")
+        change(cluster, Delete(keys.OPEN_CHANGE))
+    found = answer()
+    assert found is not None and found.state == "answered" and found.effect is not None
+    assert (found.effect.unknown, found.effect.count_objects, found.effect.endpoints) == ("", 1, 1)
+    assert found.effect.chains and found.effect.denied
+    assert {(one.protocol, one.destination_port) for one in found.effect.flows} == {(17, OPEN)}
+    assert stream.lost() == [] and not closed_for(daemon, "client", "web", OPEN)
+    assert daemon.call("status")["problems"] == []
 
 
 class LiveWriter(threading.Thread):
