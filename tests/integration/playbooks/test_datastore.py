@@ -285,6 +285,9 @@ def test_a_run_goes_on_without_the_datastore(fleet: Fleet) -> None:
     assert "converged 2/2 nodes" in printed and changed(printed) == dict.fromkeys(HOSTS, 0)
     assert printed.count("The datastore was not updated: no member of the etcd cluster answers") == 1
     assert "The run goes on without it, and nodes keep what they know of each other." in printed
+    assert "without live documents" not in printed
+    planned = fleet.run("site", "--check", calico_live_policy=True, calico_policy_enabled=True)
+    assert "The next run publishes what this one could not. The plan is without live documents." in planned
 
 
 def test_a_node_that_is_removed_leaves_no_key_and_no_user(fleet: Fleet) -> None:
