@@ -65,7 +65,7 @@ def test_a_network_becomes_a_file_of_podman() -> None:
 
 def test_the_example_of_the_page_is_what_the_role_takes() -> None:
     page = (ROOT / "docs" / "how-to" / "podman.md").read_text("utf-8")
-    (example,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    (example,) = re.findall(rf"```yaml\n({NAME}:.*?)```", page, re.DOTALL)
     found = podman_networks.read(yaml.safe_load(example)[NAME])
     assert found["back"]["options"] == {
         "dns": "10.0.0.53",
