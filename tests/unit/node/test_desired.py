@@ -13,8 +13,13 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     InterfaceAddress,
     NewLink,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import DocumentKey
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live import live_documents
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live.live_reader import ReadDocument
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.desired import (
     RecordsUnreadable,
+    as_readable,
+    before_network,
     desired,
     interfaces_of,
     of_machine,
@@ -24,12 +29,20 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.l
     LocalIpam,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.machine import Machine
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import live_policy
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.endpoints import Endpoints
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.live_policy import StoredLivePolicy
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
+    Endpoint,
+    Policy,
+    PolicyRule,
+    policy_set,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import (
     AttachedWorkload,
     with_workloads,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.live_policy import resolve
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     Block,
     NodeIpam,
@@ -37,7 +50,11 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     Pool,
     Route,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
+    PolicySettings,
+    PolicyState,
+    allow_all,
+)
 
 from tests.fakes.kernel import FakeKernel
 
@@ -129,3 +146,26 @@ def test_interfaces_of_the_host_are_looked_up_where_policy_depends_on_them():
     assert interfaces_of(kernel, state)["eth0"] == ["10.10.1.11", "fd00::11"]
     assert "cali0" not in interfaces_of(kernel, state)
     assert interfaces_of(kernel, STATE) == {}
+
+
+LIVE = Policy("block", selector="all()", types=("Ingress",), ingress=(PolicyRule("Deny"),))
+ALLOWED = PolicySettings(live=True)
+
+
+@pytest.mark.parametrize("what", [of_machine, as_readable, before_network])
+def test_live_policy_on_the_disk_is_like_that_of_the_inventory(machine, tmp_path, what):
+    """The boot unit and runs without an agent have it in force, also before the network is there."""
+    machine.store = str(tmp_path)
+    attach(machine, 1)
+    host = Endpoint("HostEndpoint", "node1-net", "node1", addresses=("10.10.1.11",))
+    own, both = policy_set([], [], [allow_all()]), policy_set([], [LIVE], [allow_all()])
+    state = dataclasses.replace(STATE, policy=PolicyState(own, (host,), ALLOWED))
+    without = what(machine, state)
+    key = DocumentKey("GlobalNetworkPolicy", "", "block")
+    documents = {key: ReadDocument(LIVE, live_documents.pack(LIVE))}
+    live_policy.save(machine.store, StoredLivePolicy(resolve(own, [LIVE]), documents, 1, 1))
+    expected = what(machine, dataclasses.replace(STATE, policy=PolicyState(both, (host,), ALLOWED)))
+    found = what(machine, state)
+    assert (found.iptables, found.ipsets) == (expected.iptables, expected.ipsets) != (without.iptables, without.ipsets)
+    (tmp_path / live_policy.FILE).write_text("rubbish")
+    assert what(machine, state).iptables == without.iptables

@@ -23,8 +23,13 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     InterfaceAddress,
     NewLink,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import DocumentKey
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live import live_documents
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live.live_reader import ReadDocument
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import firewall
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import live_policy as stored_live_policy
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import remote_endpoints
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.live_policy import StoredLivePolicy
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     DefinedPort,
@@ -37,6 +42,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     PolicyTier,
     policy_set,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state import live_policy
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import (
     probe_endpoint,
     with_probe_endpoint,
@@ -181,6 +187,26 @@ path   prod/shop cali99aabbccdde -> node1 -> cali0d3f1c11aa2 default/db   mtu 14
     made = policy_set(POLICIES.tiers, policies, POLICIES.profiles)
     state = dataclasses.replace(state, policy=dataclasses.replace(state.policy, policy_set=made))
     assert explain(settled(node, state), "shop default/db 5432/tcp") == (0, expected, "")
+
+
+def test_live_policy_is_explained_and_listed_like_that_of_the_inventory(node: Node) -> None:
+    live = Policy("block-shop", order=-1.0, selector='app == "db"', ingress=(PolicyRule("Deny"),))
+    key = DocumentKey("GlobalNetworkPolicy", "", "block-shop")
+    resolved = live_policy.resolve(POLICIES, [live])
+    stored = StoredLivePolicy(resolved, {key: ReadDocument(live, live_documents.pack(live))}, 1, 1)
+    settled(node, with_policy(live=True))
+    stored_live_policy.save(node.machine.store, stored)
+    status, shown, dummy = explain(node, "shop default/db 5432/tcp")
+    assert status == 1 and shown.startswith("DENY   by block-shop#1 (tier default), ingress of default/db"), shown
+    assert "block-shop" in node.run("get", "gnp")[1]
+
+
+def test_live_policy_is_not_explained_where_it_is_not_allowed(node: Node) -> None:
+    live = Policy("block-shop", order=-1.0, selector='app == "db"', ingress=(PolicyRule("Deny"),))
+    settled(node, with_policy())
+    stored_live_policy.save(node.machine.store, StoredLivePolicy(live_policy.resolve(POLICIES, [live]), {}, 1, 1))
+    assert "block-shop" not in explain(node, "shop default/db 5432/tcp")[1]
+    assert "block-shop" not in node.run("get", "gnp")[1]
 
 
 def test_traffic_from_another_node_is_explained(node: Node) -> None:
