@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.live import commands
+
 from tests.unit.live.conftest import TIER, Operator, document, policy
 
 
@@ -296,6 +298,22 @@ def test_no_datastore_and_a_node(operator: Operator) -> None:
     operator.fleet.leave()
     assert operator.apply(policy("a"))[2].startswith(refusal)
     assert operator.run("history")[2].startswith("calicoctl: there is no way to a datastore.")
+
+
+def test_a_node_changes_nothing(operator: Operator) -> None:
+    """Neither the engine's calicoctl, which has no code for it, nor the collection's on a host that is a node."""
+    operator.node.live = None
+    for words in (["history"], ["rollback", "20261130T160212.123-9f3a1c"], ["diff", "-f", operator.file(policy("a"))]):
+        status, out, err = operator.run(*words)
+        assert (status, out) == (2, "")
+        assert err == (
+            "calicoctl: this is for the controller, where the collection and an operator's calicoctl.cfg are.\n"
+        )
+    operator.node.live = commands.run
+    operator.node.store()
+    assert operator.run("history")[::2] == (
+        1, "calicoctl: live policy is not written from a node. Run this on the controller.\n"
+    )  # fmt: skip
 
 
 def test_prune_removes_what_the_owner_has(operator: Operator) -> None:
