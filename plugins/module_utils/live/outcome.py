@@ -100,5 +100,6 @@ def complaints_of(waited: Waited) -> list[str]:
     found = [f"{node} does not have it in force: {why.rstrip('.')}." for node, why in sorted(waited.lacking.items())]
     if waited.silent:
         more = f" and {len(waited.silent) - _NAMED} more" if len(waited.silent) > _NAMED else ""
-        found.append(f"not known of nodes without a fresh heartbeat: {', '.join(waited.silent[:_NAMED])}{more}.")
+        clock = "" if waited.in_force or waited.lacking else " The clock of this host may be wrong."
+        found.append(f"not known of nodes without a fresh heartbeat: {', '.join(waited.silent[:_NAMED])}{more}.{clock}")
     return found

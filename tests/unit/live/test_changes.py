@@ -333,14 +333,17 @@ def test_prune_removes_what_the_owner_has(operator: Operator) -> None:
 def test_a_document_put_by_hand_can_be_replaced_and_deleted(operator: Operator) -> None:
     operator.put_raw("tiers/a", b"\x1b]0;x\x07")
     operator.put_raw("tiers/b", b"{" * 1000)
+    operator.put_raw("tiers/deep", b'{"a":' * 950 + b"1" + b"}" * 950)
     operator.put_raw("tiers/large", b" " * (300 << 10))
     assert operator.run("patch", "tier", "a", "-p", '{"spec": {"order": 3}}')[0] == 1
     assert operator.apply(document("Tier", "a", {"order": 3}))[0] == 0
-    assert operator.live_keys() == ["tiers/a", "tiers/b", "tiers/large"]
+    assert operator.live_keys() == ["tiers/a", "tiers/b", "tiers/deep", "tiers/large"]
     assert operator.run("rollback", operator.last_change)[0] == 0
     assert operator.value("Tier", "a") == b"\x1b]0;x\x07"
     assert "\x1b" not in operator.run("history")[1]
-    assert operator.run("delete", "tier", "a", "b", "large")[0] == 0
+    assert operator.run("delete", "tier", "deep", "--dry-run")[::2] == (0, "")
+    assert operator.run("delete", "tier", "a", "b", "deep", "large")[0] == 0
+    assert operator.run("history", "-o", "yaml")[::2] == (0, "")
     change = operator.last_change
     assert operator.run("rollback", change)[2] == (
         f"calicoctl: {change} is not undone: the history does not have what was there before: Tier(large)\n"

@@ -111,6 +111,15 @@ def test_the_wait_ends(fleet: Operator) -> None:
     assert re.fullmatch(r"(calicoctl: node[23] does not have it in force: it is at revision \d+\.\n){2}", err)
 
 
+def test_a_wrong_clock_is_suspected(fleet: Operator) -> None:
+    for node in NODES:
+        beat(fleet, node, age=-600.0)
+    assert fleet.apply(policy("a"), options=["--wait"])[0::2] == (
+        1, "calicoctl: not known of nodes without a fresh heartbeat: node1, node2, node3. The clock of this host may "
+        "be wrong.\n"
+    )  # fmt: skip
+
+
 def test_another_cluster_is_not_believed(fleet: Operator) -> None:
     for name in NODES:
         say(fleet, name, 10_000, cluster=8)

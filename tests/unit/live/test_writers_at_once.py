@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Two writers at once: each accepted change is whole, and the history explains each revision."""
+"""Two writers at once: each accepted change is whole, the history explains each revision, and all can be undone."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _REQUESTS = st.builds(
 
 
 @given(st.tuples(st.lists(_REQUESTS, max_size=8), st.lists(_REQUESTS, max_size=8)))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 def test_two_writers(requests: tuple[list[Data], list[Data]]) -> None:
     etcd = FakeEtcd()
     etcd.users["root"] = "secret"
@@ -79,6 +79,14 @@ def test_two_writers(requests: tuple[list[Data], list[Data]]) -> None:
                 for event in etcd.log
                 if event.revision == change.revision and not event.key.decode().startswith(keys.HISTORY)
             }
+    asyncio.run(_undo(etcd, sorted((change.revision, change.change) for change in accepted if change.revision)))
+    assert [key for key in etcd.data() if key.startswith(keys.DOCUMENTS.encode())] == []
+
+
+async def _undo(etcd: FakeEtcd, changes: list[tuple[int, str]]) -> None:
+    """Undo all changes, the last one first: none is refused."""
+    for dummy, change in reversed(changes):
+        await Writer(_store(etcd, "ada"), lambda dummy: None).undo(change)
 
 
 def _tier_is_there(value: bytes, data: t.Mapping[str, bytes]) -> bool:
