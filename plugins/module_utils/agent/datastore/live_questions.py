@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The answers to questions of operators: what a change of live policy would do to this node, if it were made.
 
-    changes/open ──► read in the thread of live policy ──► candidate ──► a child computes ──► answers/<node>/<id>
+    changes/open ──► read in the thread of live policy ──► a child reads documents and computes ──► answers/<node>/<id>
 
 The child has the lowest priority and ten seconds, and attaching workloads does not wait for it. What it has not found
 out by then is missing in the answer, which says so.
@@ -114,45 +114,43 @@ class LiveQuestions:
         until = loop.time() + min(question.seconds, MOST_SECONDS)
         effect: t.Optional[ChangeEffect] = None
         try:
-            policy = await self._candidate(question, until)
-            effect, cut = await self._effect(policy, max(_LEAST, until - loop.time()))
-            if cut:
-                raise NotAnswerable(cut)
-            said, reason = ANSWERED, ""
+            await self._read_until(question.base, until)
+            effect, reason = await self._effect(question, max(_LEAST, until - loop.time()))
         except NotAnswerable as refusal:
-            said, reason = REFUSED, line(str(refusal))
-        self._answer(ChangeAnswer(state.node, question.id, time.time(), said, reason, effect))
+            reason = str(refusal)
+        said = REFUSED if reason else ANSWERED
+        self._answer(ChangeAnswer(state.node, question.id, time.time(), said, line(reason), effect))
 
-    async def _candidate(self, question: OpenChange, until: float) -> PolicyState:
-        """Return the policy that the node would have; `until` is a time of the loop's clock. Raise NotAnswerable."""
-        while not self._synced() or self._feed.read_until < question.base:
+    async def _read_until(self, revision: int, until: float) -> None:
+        """Wait until documents are read up to a revision, at most `until` a time of the loop. Raise NotAnswerable."""
+        while not self._synced() or self._feed.read_until < revision:
             if asyncio.get_running_loop().time() > until:
                 raise NotAnswerable("this node does not follow the datastore in sync")
             await asyncio.sleep(_PAUSE)
-        own = self._persisted.state.policy if self._persisted.state is not None else None
-        if own is None or not self._feed.is_allowed:
-            raise NotAnswerable("the inventory does not allow live policy here")
-        return await self._reading(functools.partial(_changed, own, self._feed.reading.documents, question))
 
-    async def _effect(self, policy: PolicyState, seconds: float) -> tuple[ChangeEffect, str]:
-        """Return the effect of another policy, and which of the node's own ways it would cut."""
-        before = self._desired.without_policy()
-        if before is None:
-            raise NotAnswerable("the node has no state")
-        after = dataclasses.replace(before, policy=policy)
-        compiled = {id(one): self._desired.with_policy(one) for one in (before, after)}
-        question, others, kernels = self._ways.question(after), self._persisted.others, self._kernels
+    async def _effect(self, question: OpenChange, seconds: float) -> tuple[t.Optional[ChangeEffect], str]:
+        """Return the effect of a change, and why this node would hold it back. Raise NotAnswerable."""
+        before, state = self._desired.without_policy(), self._persisted.state
+        own = state.policy if state is not None else None
+        if before is None or own is None or not self._feed.is_allowed:
+            raise NotAnswerable("the inventory does not allow live policy here")
+        inventory, now = own, before
+        documents, compile = self._feed.reading.documents, self._desired.compiler()
+        ways, others, kernels = self._ways, self._persisted.others, self._kernels
 
         def work() -> t.Iterator[dict[str, t.Any]]:
             kernel: Kernel = kernels()
 
-            def cut_by() -> str:
-                return own_ways.said(question(kernel)) if question is not None else ""
+            def cut_by(after: NodeState) -> str:
+                denied = ways.question(after)
+                return own_ways.said(denied(kernel)) if denied is not None else ""
 
-            def compile(one: NodeState) -> NodeState:
-                return compiled[id(one)]()
-
-            yield from policy_effect.parts(kernel, before, after, compile, others, cut_by)
+            try:
+                after = dataclasses.replace(now, policy=_changed(inventory, documents, question))
+            except NotAnswerable as refusal:
+                yield {"refused": str(refusal)}
+                return
+            yield from policy_effect.parts(kernel, now, after, compile, others, cut_by)
 
         over = threading.Event()
         answer = asyncio.ensure_future(
@@ -162,6 +160,9 @@ class LiveQuestions:
             found = await asyncio.shield(answer)
         finally:
             over.set()  # An agent that ends does not wait for the child.
+        refused = next((part["refused"] for part in found.parts if "refused" in part), "")
+        if refused:
+            raise NotAnswerable(refused)
         return policy_effect.effect_of(found.parts, found.problem)
 
 

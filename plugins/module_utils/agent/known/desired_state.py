@@ -118,8 +118,13 @@ class DesiredState:
         coming = self._table.coming()
         return functools.partial(self._compilers.with_policy, state, coming, self.interfaces, self._persisted.others)
 
+    def compiler(self) -> t.Callable[[NodeState], NodeState]:
+        """Return a function, for any thread, that returns a state with rules and sets as `with_policy` has them."""
+        coming, interfaces, others = self._table.coming(), self.interfaces, self._persisted.others
+        return lambda state: self._compilers.with_policy(state, coming, interfaces, others)
+
     def still(self) -> t.ContextManager[None]:
-        """Return a context that holds the locks of what the functions of `with_policy` read. Entering it may block."""
+        """Return a context that holds the locks of what the function of `compiler` reads. Entering it may block."""
         return self._compilers.still(self._persisted.others)
 
     def is_outdated(self, whole: NodeState) -> bool:

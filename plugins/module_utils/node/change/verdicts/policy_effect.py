@@ -29,15 +29,15 @@ def parts(
     after: NodeState,
     compile: t.Callable[[NodeState], NodeState],
     others: OtherEndpoints,
-    cut_by: t.Callable[[], str],
+    cut_by: t.Callable[[NodeState], str],
 ) -> t.Iterator[Json]:
     """Yield what the policy of `after` changes on a node that has that of `before`. Both have all of its workloads.
 
-    `compile` returns a state with the rules and sets of its policy. `cut_by` says which of the node's own ways would be
-    cut, "" for none. Raise KernelError, SelectorError, or what `compile` raises.
+    `compile` returns a state with the rules and sets of its policy. `cut_by` says which of the node's own ways a state
+    would cut, "" for none. Raise KernelError, SelectorError, or what `compile` raises.
     """
     yield _objects(before, after)
-    cut = cut_by()
+    cut = cut_by(after)
     if cut:
         yield {"held_back": cut}
     chains, members = rule_changes(compile(before), compile(after))
