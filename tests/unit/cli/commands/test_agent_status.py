@@ -132,6 +132,49 @@ def test_the_datastore_is_a_line_of_its_own(node: Node, more: dict[str, t.Any], 
     assert node.run("status") == (0, GOOD.replace("drift ", f"{lines}drift "), "")
 
 
+LIVE: dict[str, t.Any] = {
+    "documents": 3,
+    "cluster": "cafe",
+    "revision": 509,
+    "read": 512,
+    "held_back": "",
+    "without_effect": [],
+    "count_refused": 0,
+    "refused": [],
+}
+AT = "/host-routing/v1/documents/tiers/a"
+
+
+@pytest.mark.parametrize(
+    ("more", "lines"),
+    [
+        ({}, ["live policy 3 documents, in force as of revision 509"]),
+        ({"documents": 1, "revision": 0}, ["live policy 1 document, not in force yet"]),
+        (
+            {"held_back": "policy a is in tier \x1bb, which does not exist", "without_effect": ["policy web"]},
+            [
+                "live policy 3 documents, in force as of revision 509",
+                "! later ones are held back: policy a is in tier \\x1bb, which does not exist",
+                "            policy web has no effect: the inventory has one of this name",
+            ],
+        ),
+        (
+            {"count_refused": 4, "refused": [{"key": AT, "reason": "it is not JSON."}]},
+            [
+                "live policy 3 documents, in force as of revision 509",
+                f"            refused {AT}: it is not JSON.",
+                "            3 more are refused",
+            ],
+        ),
+    ],
+)
+def test_live_policy_is_a_line_of_its_own(node: Node, more: dict[str, t.Any], lines: list[str]) -> None:
+    node.agent().answers["status"] = {**STATUS, "datastore": {**DATASTORE, "live_policy": {**LIVE, **more}}}
+    status, shown, errors = node.run("status")
+    found = [line for line in shown.splitlines() if "documents" in line or line.startswith(("!", " ", "live"))]
+    assert (status, found, errors) == (0, lines, "")
+
+
 def test_an_agent_of_an_earlier_release_counts_its_own_workloads(node: Node) -> None:
     earlier = {key: value for key, value in STATUS.items() if key != "inventory_workloads"}
     node.agent().answers["status"] = earlier

@@ -76,7 +76,23 @@ def _datastore(found: Data) -> list[str]:
     waiting = f", {found['waiting']} keys of this node wait" if found["waiting"] else ""
     counts = f"{found['workloads']} workloads of {found['nodes']} nodes"
     refused = [f"            refused {one['key']}: {one['reason']}" for one in found["refused"]]
-    return [f"datastore   {first}, revision {found['revision']}, {counts}{waiting}", *refused]
+    live = _live_policy(found.get("live_policy") or {})
+    return [f"datastore   {first}, revision {found['revision']}, {counts}{waiting}", *refused, *live]
+
+
+def _live_policy(found: Data) -> list[str]:
+    """Return the line about live policy, and one for each document without an effect; [] where it is not allowed."""
+    if not found:
+        return []
+    in_force = f"in force as of revision {found['revision']}" if found["revision"] else "not in force yet"
+    lines = [f"live policy {found['documents']} document{'' if found['documents'] == 1 else 's'}, {in_force}"]
+    if found["held_back"]:
+        lines.append(f"! later ones are held back: {found['held_back']}")
+    hidden = found["without_effect"]
+    lines += [f"            {one} has no effect: the inventory has one of this name" for one in hidden]
+    lines += [f"            refused {one['key']}: {one['reason']}" for one in found["refused"]]
+    more = found["count_refused"] - len(found["refused"])
+    return [*lines, f"            {more} more are refused"] if more > 0 else lines
 
 
 def resync(arguments: argparse.Namespace, sources: Sources) -> int:
