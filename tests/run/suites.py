@@ -218,7 +218,7 @@ SUITES: tuple[Suite, ...] = (
         "lab-docker",
         "scenarios-docker",
         "containers of Docker on Debian 12 and 13; dockerd, agents and driver restarted and killed; reboots",
-        limit=900,
+        limit=1500,
     ),
     scenario(
         "agent",

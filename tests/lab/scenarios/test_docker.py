@@ -568,17 +568,17 @@ def names_and_labels(host: Host) -> None:
     host.run(f"docker run -d --name shop {network} {labels} {own} {SLEEP}")
     expected = {"example.org/app": "shop", "example.org/own": "given", "com.docker.compose.service": "front"}
     began = time.monotonic()
-    until(lambda: described(host, "shop").get("labels") == expected, "labels of Docker", seconds=10)
+    until(lambda: described(host, "shop").get("labels") == expected, "labels of Docker")
     print(f"{host.name}: labels within {time.monotonic() - began:.2f} s of the end of docker run")
     host.run(f"podman run -d --name pod --network calico {labels} {own} --rootfs /srv/box /bin/sleep 100000")
     taken = {**expected, "example.org/own": "mine"}
     began = time.monotonic()
-    until(lambda: described(host, "pod").get("labels") == taken, "labels of podman", seconds=10)
+    until(lambda: described(host, "pod").get("labels") == taken, "labels of podman")
     print(f"{host.name}: labels within {time.monotonic() - began:.2f} s of the end of podman run")
     host.run("calicoctl workload get pod && calicoctl workload check shop && calicoctl get wep shop")
 
     host.run("docker rename shop store")
-    until(lambda: bool(described(host, "store")), "the new name", seconds=10)
+    until(lambda: bool(described(host, "store")), "the new name")
     host.run("systemctl restart calico-agent")
     until(lambda: "store" in host.run("calicoctl workload list", check=False), "the agent is back")
     assert described(host, "store")["labels"] == expected
@@ -593,7 +593,7 @@ def names_and_labels(host: Host) -> None:
     assert max(spent.values()) < 50
     host.run("systemctl start docker.service")
     host.run(f"docker run -d --name late --network pods {SLEEP}")
-    until(lambda: bool(described(host, "late")), "a container of the next dockerd", seconds=40)
+    until(lambda: bool(described(host, "late")), "a container of the next dockerd")
 
     # Inside its sandbox there is no socket of the agent's but its own.
     pid = host.run("systemctl show -P MainPID calico-runtimes").strip()

@@ -12,6 +12,8 @@ import functools
 import json
 import os
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,7 +31,7 @@ from tests.lab.topology import NODES, Places
 from tests.long_form import LONG
 from tests.pauses import pause
 
-from .conftest import LAB, Fleet, Run, inventory_of, new_lab, set_variables
+from .conftest import LAB, ROOT, Fleet, Run, inventory_of, new_lab, set_variables
 
 #: Three hosts with Debian 12, and one with Debian 13 and without a member.
 HOSTS = ("node1", "node3", "node4", "node5")
@@ -190,6 +192,119 @@ def test_addresses_are_checked_on_a_node_and_on_all(lab: BaseLab, fleet: Fleet) 
         lab.exec("node3", "mv /run/calico/workloads.away /run/calico/workloads; systemctl start calico-agent")
     assert re.search(r"10\.244\.\S+ leaked on node3", output) and "of default/guarded in etcd, not on node3" in output
     until("node3 follows the datastore again", lambda: synced(lab, "node3"))
+
+
+CLOSE_TO_WEB = """
+apiVersion: projectcalico.org/v3
+kind: GlobalNetworkPolicy
+metadata:
+  name: close-to-web
+spec:
+  order: 1
+  selector: app == 'guarded'
+  types: [Ingress]
+  ingress:
+    - action: Deny
+      protocol: ICMP
+      source:
+        selector: app == 'web'
+"""
+OPEN_TO_WEB = "{apiVersion: projectcalico.org/v3, kind: GlobalNetworkSet, metadata: {name: nobody}}"
+#: How often the time until a live change is in force is taken.
+CHANGES = 100 if LONG else 15
+
+
+def operator(fleet: Fleet, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    """Run calicoctl as the operator ada, where the playbooks run."""
+    config = Path(fleet.inventory) / ".calico.etcd" / "operators" / "ada" / "calicoctl.cfg"
+    command = [*fleet.inside, sys.executable, str(ROOT / "bin" / "calicoctl"), "-c", str(config), *words]
+    return subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_an_operator_changes_policy_on_all_nodes_without_a_run(
+    lab: BaseLab, fleet: Fleet, record_property: Callable[[str, object], None]
+) -> None:
+    """A change is in force before its command returns, on trial or at once, and is undone by one command."""
+    addresses = sorted({node.control_address for node in NODES.values()})
+    set_variables(
+        Path(fleet.inventory), calico_live_policy=True, calico_etcd_operators=[{"name": "ada", "addresses": addresses}]
+    )
+    fleet.play("etcd.yml").check()
+    fleet.site().check()
+    guarded = json.loads(lab.exec("node3", "calicoctl workload get guarded -o json").stdout)["addresses"][0]
+    attach(lab, "node4", "asking")
+
+    def answers() -> bool:
+        ping = ["ip", "netns", "exec", "asking", "ping", "-c1", "-W2", guarded]
+        return lab.exec("node4", ping, check=False).returncode == 0
+
+    until("the guarded workload answers", answers)
+    quiet = [one for one in mesh_of_streams(lab, workloads(lab, FLEET), PPS) if guarded not in (one.src, one.dst)]
+    with Streams(lab, quiet) as streams:
+        done = operator(fleet, "apply", "-f", "-", "--wait", given=CLOSE_TO_WEB)
+        assert done.returncode == 0 and "It is in force on 3 nodes." in done.stdout, done
+        assert not answers()
+        again = fleet.site().check()
+        assert {host: entry["changed"] for host, entry in again.recap().items() if host in FLEET} == dict.fromkeys(
+            FLEET, 0
+        )
+        assert "1 document, in force as of revision" in lab.exec("node3", "calicoctl status").stdout
+        history = json.loads(operator(fleet, "history", "-o", "json").stdout)
+        first = history[0] if isinstance(history, list) else history["items"][0]
+        identity = first["id"]
+        done = operator(fleet, "rollback", identity, "--wait")
+        assert done.returncode == 0, done
+        assert answers()
+        times = []
+        for number in range(CHANGES):
+            verb = ["delete", "gnp", "close-to-web"] if number % 2 else ["apply", "-f", "-"]
+            began = time.monotonic()
+            done = operator(fleet, *verb, "--wait", given=CLOSE_TO_WEB)
+            times.append(time.monotonic() - began)
+            assert done.returncode == 0, done
+            assert answers() is bool(number % 2)
+        done = operator(fleet, "apply", "-f", "-", "--confirm", "60s", given=CLOSE_TO_WEB)
+        assert done.returncode == 0 and not answers(), done
+        (Path(fleet.inventory) / ".live").mkdir()
+        config = Path(fleet.inventory) / ".calico.etcd" / "operators" / "ada" / "calicoctl.cfg"
+        folder = ["-e", f"folder={Path(fleet.inventory) / '.live'}", "-e", f"datastore={config}"]
+        (Path(fleet.inventory) / ".live" / "web.yml").write_text(CLOSE_TO_WEB, "utf-8")
+        fleet.play("live.yml", *folder).check()
+        assert not answers()
+        (Path(fleet.inventory) / ".live" / "web.yml").write_text(OPEN_TO_WEB, "utf-8")
+        fleet.play("live.yml", *folder, "-e", "prune=true").check()
+        assert answers()
+        assert operator(fleet, "delete", "globalnetworkset", "nobody", "--wait").returncode == 0
+        report = streams.stop()
+    assert report.lost_by_us == 0, report.summary()
+    record_property(
+        "live", f"command and wait: median {sorted(times)[len(times) // 2]:.2f} s, longest {max(times):.2f} s"
+    )
+
+
+def test_live_policy_is_in_force_after_a_boot_without_etcd(lab: BaseLab, fleet: Fleet) -> None:
+    guarded = json.loads(lab.exec("node3", "calicoctl workload get guarded -o json").stdout)["addresses"][0]
+    done = operator(fleet, "apply", "-f", "-", "--wait", given=CLOSE_TO_WEB)
+    assert done.returncode == 0, done
+    before = lab.exec("node3", "iptables-save | grep -c cali-pi").stdout
+    members(lab, "stop")
+    lab.reboot("node4")
+    until("node4 is in sync", lambda: status(lab, "node4").get("in_sync"))
+    attach(lab, "node4", "asking")
+    lab.exec("node3", "systemctl restart calico-agent")
+    until("node3 is in sync", lambda: status(lab, "node3").get("in_sync"))
+    refused = lab.exec("node4", ["ip", "netns", "exec", "asking", "ping", "-c1", "-W2", guarded], check=False)
+    assert refused.returncode != 0 and lab.exec("node3", "iptables-save | grep -c cali-pi").stdout == before
+    members(lab, "start")
+    for node in FLEET:
+        until(f"{node} follows the datastore", functools.partial(lambda n: synced(lab, n), node))
+    done = operator(fleet, "delete", "gnp", "close-to-web", "--wait")
+    assert done.returncode == 0, done
+    lab.exec("node4", "calicoctl workload delete asking; ip netns delete asking")
+    set_variables(Path(fleet.inventory), calico_live_policy=False, calico_etcd_operators=[])
+    run = fleet.site().check()
+    assert all(entry["failed"] == 0 for entry in run.recap().values())
+    fleet.play("etcd.yml").check()
 
 
 def test_everything_goes_on_without_etcd(
