@@ -24,6 +24,8 @@ from .store import LiveStore
 #: The seconds for which nodes are asked; they need 10 at most.
 ASKED_SECONDS = 10
 _PATIENCE = 1.0  # seconds in which an answer comes that was written at the last moment
+#: The part of a trial's time, and the most seconds of it, that nodes have to see the commit before they go back.
+_PROOF_PART, _PROOF_SECONDS = 0.1, 2.0
 _NAMED = 10
 
 #: What a transaction gets in addition to the change.
@@ -89,7 +91,8 @@ async def tried(
     change = new_id(time.time())
     async with open_changes.opened(store, TRIAL, change, changes, seconds) as open_change:
         begun = time.monotonic()
-        found = await open_changes.collected(store, change, able.nodes, begun + seconds, _is_lost)
+        until = begun + seconds - min(_PROOF_SECONDS, seconds * _PROOF_PART)
+        found = await open_changes.collected(store, change, able.nodes, until, _is_lost)
         bad = {node: _failure(node, found, seconds) for node in able.nodes}
         bad = {node: why for node, why in bad.items() if why}
         if bad and _is_lost(found):  # then not all have had their time
