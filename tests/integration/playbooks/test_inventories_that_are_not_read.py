@@ -17,7 +17,8 @@ from tests import prepared_ansible
 from tests.integration.ansible_playbook import BIN, ROOT, play
 
 PATHS = sorted((ROOT / "playbooks").glob("*.yml"))
-PLAYBOOKS = [path.name for path in PATHS]
+#: Without live.yml, which asks the datastore alone and reads no inventory.
+PLAYBOOKS = [path.name for path in PATHS if path.name != "live.yml"]
 #: Options with which a playbook asks for no other one, and contacts this machine at most.
 OPTIONS = {
     "change.yml": ["-e", f"request_file={pathlib.Path(__file__).with_name('nothing_to_delete.json')}"],
@@ -197,7 +198,7 @@ def test_lists_need_no_inventory(option: str, folder: pathlib.Path) -> None:
     for inventory in ("gone", "broken.yml", "others.yml"):
         done = run(*PATHS, "-i", folder / inventory, option)
         assert done.returncode == 0, said(done, folder)
-        assert done.stdout.count("playbook: ") == len(PLAYBOOKS)
+        assert done.stdout.count("playbook: ") == len(PATHS)
 
 
 @pytest.mark.parametrize(
