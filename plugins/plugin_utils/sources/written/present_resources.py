@@ -221,6 +221,10 @@ def _places(listed: _Listed) -> list[tuple[str, int]]:
     return [(entry.file, entry.line) for entry in listed.entries]
 
 
+def _kind_in(variable: str) -> str:
+    return next(kind for prefix, kind in _LISTS.items() if variable.startswith(prefix))
+
+
 def _of_list(variable: str, host: Host) -> t.Iterator[tuple[ResourceKey, _Listed]]:
     """Yield the resources in a list of a host's variables."""
     entries = host.variables[variable]
@@ -230,7 +234,7 @@ def _of_list(variable: str, host: Host) -> t.Iterator[tuple[ResourceKey, _Listed
             parts = tuple(_entry(variable, index, host) for index in own)
             yield _RESERVATION_KEY, _Listed(_place(variable, host), entries=parts, pinned=_pinned(parts))
         return
-    kind = next(kind for prefix, kind in _LISTS.items() if variable.startswith(prefix))
+    kind = _kind_in(variable)
     for index, content in enumerate(entries):
         label = f"{variable}[{index}]"
         if label in host.documents:
