@@ -2,7 +2,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Live policy: from a document's write until it is in the kernel, beside the same policy from the inventory.
+"""How long live policy takes from the write of a document to the kernel, and the same policy from the inventory.
 
 Run as root. Two agents, each a process of its own on a host of its own, and three members of Debian's etcd with gates,
 TLS and users, all in network namespaces of this machine. Both know 10,000 workloads elsewhere and have 20 of their own.

@@ -289,16 +289,19 @@ def parse_blocks_key(key: str) -> t.Optional[str]:
     return node if key.startswith(BLOCKS) and _is_part(node) else None
 
 
+def _heartbeat_node(key: str, last: str) -> t.Optional[str]:
+    node, dummy, rest = key[len(HEARTBEATS) :].partition("/")
+    return node if key.startswith(HEARTBEATS) and rest == last and _is_part(node) else None
+
+
 def parse_heartbeat_key(key: str) -> t.Optional[str]:
     """Return the node of the key of a heartbeat, or None for any other key."""
-    node, dummy, rest = key[len(HEARTBEATS) :].partition("/")
-    return node if key.startswith(HEARTBEATS) and rest == _AGENT and _is_part(node) else None
+    return _heartbeat_node(key, _AGENT)
 
 
 def parse_policy_heartbeat_key(key: str) -> t.Optional[str]:
     """Return the node of a key of `policy_heartbeat_key`, or None for any other key."""
-    node, dummy, rest = key[len(HEARTBEATS) :].partition("/")
-    return node if key.startswith(HEARTBEATS) and rest == _POLICY and _is_part(node) else None
+    return _heartbeat_node(key, _POLICY)
 
 
 def parse_document_key(key: str) -> t.Optional[DocumentKey]:

@@ -95,7 +95,7 @@ def _why_unable(says: NodeSays) -> str:
 async def wait(
     client: EtcdClient, cluster: int, revision: int, changed: t.Collection[ResourceKey], seconds: float
 ) -> Waited:
-    """Return when all nodes with a fresh heartbeat have a revision in force, after `seconds` at the latest."""
+    """Wait until all nodes with a fresh heartbeat have a revision in force, for at most `seconds`."""
     said = await _say(client)
     silent = tuple(sorted(name for name, says in said.items() if not _is_fresh(says)))
     waiting = [name for name in said if name not in silent]

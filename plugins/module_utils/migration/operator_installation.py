@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The operator's Installation beside the pools that the operator has made of it.
+"""The reader of an Installation of Calico's operator that stands beside the IPPools which the operator made of it.
 
 A pool that stands in both is one pool, and the document of the pool is taken: it is what the cluster has. The MTU of an
 Installation depends on its pools, so it becomes that of a FelixConfiguration.

@@ -59,11 +59,11 @@ class _HeldBack(Exception):
 
 
 class LivePolicyFeed:
-    """The feed into `persisted.live`. It belongs to the event loop; `thread` reads documents and writes the disk.
+    """The feed that puts live policy into `persisted.live`. `thread` reads its texts and writes the disk.
 
-    `changed` is called after another live policy is to be in force, and `said` after what the node says of it has
-    changed. `synced` returns whether the datastore is followed in sync, and `cut_by` which of the node's own ways a
-    live policy would cut, "" for none. `trials` are those of this feed alone.
+    It belongs to the event loop. `changed` is called after another live policy is to be in force, and `said` is set
+    after what the node says of it has changed. `synced` returns whether the datastore is followed in sync, and `cut_by`
+    which of the node's own ways a live policy would cut, "" for none. `trials` are those of this feed alone.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The proof by a new connection to the datastore, on another host if there is one, that a change was made."""
+"""A check that a change was made: a new connection to the datastore, to another host if there is one, shows it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What this host can compare for `ipam check`: the datastore, and on a node what that node holds itself.
+"""The addresses that `ipam check` compares on this host: those of the datastore, and on a node its own.
 
 Nodes cannot be asked by the datastore. Each says in its heartbeat how many workloads it has.
 """

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The values of YAML documents, built in one pass over a text while its limits are checked."""
+"""A reader of YAML documents that builds their values and checks their limits in one pass over the text."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class ReadDocument(t.NamedTuple):
 
 
 class LiveReading(t.NamedTuple):
-    """What all documents say. `refused` maps keys of the datastore to the reasons why their values do not count."""
+    """The last good values of all documents. `refused` maps keys to the reasons why newer ones do not count."""
 
     documents: t.Mapping[DocumentKey, ReadDocument]
     refused: t.Mapping[str, str]

@@ -52,7 +52,7 @@ class InventoryPolicy(t.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class LiveReview:
-    """What a run means for live documents.
+    """The live documents that a run of Ansible brings into force, hides or refuses to lose.
 
     `changes` are for people: no run makes them. `notices` are sentences.
     """

@@ -43,7 +43,7 @@ class CannotRemove(Exception):
 
 
 def without_entries(text: str, entries: t.Iterable[VariableEntry], is_json: bool) -> str:
-    """Return the text of a file without entries, which are all written in it.
+    """Return the text of a variables file without these entries of its lists, which are all in it.
 
     Raise CannotRemove for an entry that is not written there as it is, without templates and tags, and for one that
     cannot be removed alone.
