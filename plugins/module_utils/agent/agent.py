@@ -74,10 +74,11 @@ class Agent:
         )
         self.loop = Loop.from_host(host, known, self.cleanup.subjects, reports.listener())
         self.passes = self.loop.passes
-        self.cuts = FlowCuts(host, known, self.passes, reports.flows_cut)
 
         # Changes of workloads, here and elsewhere, and of the node as a whole.
         self.datastore = NodeDatastore(host, known, self.passes.stages.policy_changed, self.passes.stages.ask)
+        live_policy = self.datastore.live_policy
+        self.cuts = FlowCuts(host, known, self.passes, reports.flows_cut, lambda: live_policy.is_trying)
         context = WorkloadContext.from_host(host, known, self.addresses, self.cleanup, self.passes.stages)
         self.upkeep = Upkeep(context, host)
         self.transactions = Transactions(
@@ -135,9 +136,8 @@ class Agent:
             self.datastore.live_policy.seen_in_force(
                 self.passes.policy_in_force, wanted.policy if wanted is not None else None
             )
-        # During a change of the whole node, sets may lack other nodes' workloads. It cuts connections at its end. A
-        # trial of live policy cuts none, because it may end.
-        if not self.changes.applying and not self.datastore.live_policy.is_trying:
+        # During a change of the whole node, sets may lack other nodes' workloads. It cuts connections at its end.
+        if not self.changes.applying:
             self.cuts.cut_soon()
         self.instruments.converged(self.status.in_sync, time.time())
         self._on_tick()

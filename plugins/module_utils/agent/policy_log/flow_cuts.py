@@ -22,14 +22,25 @@ _PAUSE = 10.0  # seconds between two cuts because of other nodes' workloads; man
 
 
 class FlowCuts:
-    """The decision when connections that policy denies are cut, on the event loop. `on_cut` gets their number."""
+    """The decision when connections that policy denies are cut, on the event loop. `on_cut` gets their number.
 
-    def __init__(self, host: AgentHost, known: Known, passes: Passes, on_cut: t.Callable[[int], None]) -> None:
+    `is_trying` returns whether a trial of live policy is in force. It may end, so no connection is cut meanwhile.
+    """
+
+    def __init__(
+        self,
+        host: AgentHost,
+        known: Known,
+        passes: Passes,
+        on_cut: t.Callable[[int], None],
+        is_trying: t.Callable[[], bool],
+    ) -> None:
         self._cutter = FlowCutter(host.kernels(), host.thread("flows"), on_cut)
         self._persisted = known.persisted
         self._table = known.table
         self._desired = known.desired
         self._passes = passes
+        self._is_trying = is_trying
         self._clock = host.clock
         self._cut_at = host.clock() - _PAUSE
         self._task: t.Optional[asyncio.Future[None]] = None
@@ -64,6 +75,8 @@ class FlowCuts:
         return self._cutter.problem if self._cutter.problem and self._due() else ""
 
     def _due(self, but_for_others: bool = False) -> bool:
+        if self._is_trying():
+            return False
         version = None if but_for_others else self._persisted.others.version
         return self._cutter.due(self._desired.cached, version, self._table.relabellings)
 

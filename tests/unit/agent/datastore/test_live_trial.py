@@ -15,6 +15,7 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.datastore import new_connection
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Connection
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import keys
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import EtcdClient
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import Delete, Operation, Put
@@ -22,10 +23,17 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.k
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live import change_answer, open_change
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live.open_change import OpenChange
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.settings import DatastoreSettings
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Stored
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.unconfirmed import UnconfirmedStore
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Flow
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
+    PolicySettings,
+    PolicyState,
+)
 
 from tests.fakes.etcd import FakeEtcd
 from tests.unit.agent.datastore.live_node import (
+    INVENTORY,
     KEYS,
     delete,
     deny,
@@ -70,6 +78,34 @@ def answer(etcd: FakeEtcd, name: str = "first") -> tuple[str, str]:
 
 
 WEB = {KEYS["web"]: deny(KEYS["web"], 8080)}
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_connections_that_a_trial_denies_are_cut_once_it_is_kept(
+    tmp_path: pathlib.Path, etcd: FakeEtcd, committed: bool
+) -> None:
+    """Neither a pass over the whole node nor another label cuts them meanwhile."""
+
+    async def scenario() -> None:
+        one = node(tmp_path)
+        settings = PolicySettings(live=True, cut_denied_flows=True)
+        wanted = dataclasses.replace(state(), policy=PolicyState(INVENTORY, settings=settings))
+        one.store.save(Stored(wanted, complete=True))
+        async with running(one):
+            flow = Flow(6, "192.0.2.9", await one.add("shop"), 40000, 8080)
+            one.kernel.machine.tracked = [Connection(flow, flow, b"web", b"web")]
+            await write(etcd, trial(WEB))
+            await until(lambda: answer(etcd)[0] == "in_force")
+            await one.agent.changes.reload_remote_endpoints()
+            await one.agent.transactions.relabel(one.agent.transactions.list()[0].id, {"version": "2"})
+            assert [found.mark for found in one.kernel.machine.tracked] == [0]
+            if committed:
+                await write(etcd, *commit(WEB))
+            await asyncio.sleep(2 * SECONDS)
+            assert answer(etcd)[0] == ("kept" if committed else "reverted")
+            assert [bool(found.mark) for found in one.kernel.machine.tracked] == [committed]
+
+    run(scenario())
 
 
 def test_a_trial_is_in_force_and_stays_if_it_is_committed(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
