@@ -75,6 +75,13 @@ class Run:
         assert self.code == 0, f"{' '.join(self.command)} ended with {self.code}:\n{self.output[-6000:]}"
         return self
 
+    def unchanged(self, *hosts: str) -> Run:
+        """Check that the run ended well and changed nothing on these hosts, by default on all of its recap."""
+        counts = {host: entry["changed"] for host, entry in self.check().recap().items()}
+        changed = {host: counts[host] for host in hosts or counts if counts[host]}
+        assert counts and not changed, f"{' '.join(self.command)} changed {changed}:\n{self.output[-12000:]}"
+        return self
+
 
 class Fleet:
     """A lab's hosts, and the playbooks of a release that run on them.

@@ -109,8 +109,7 @@ def test_agents_run_and_agree_with_the_inventory(lab: BaseLab, fleet: Fleet) -> 
         assert state.splitlines() == ["NRestarts=0", "ActiveState=active", "SubState=running"] or set(
             state.splitlines()
         ) == {"NRestarts=0", "ActiveState=active", "SubState=running"}
-    run = fleet.site().check()
-    assert {host: entry["changed"] for host, entry in run.recap().items()} == dict.fromkeys(NODES, 0), run.output
+    fleet.site().unchanged(*NODES)
 
 
 def test_containers_reach_each_other_across_subnets(lab: BaseLab, boxes: dict[str, Container]) -> None:
@@ -125,9 +124,8 @@ def test_containers_reach_each_other_across_subnets(lab: BaseLab, boxes: dict[st
 
 def test_a_run_of_the_site_leaves_the_containers_alone(lab: BaseLab, fleet: Fleet, boxes: dict[str, Container]) -> None:
     with Streams(lab, mesh(boxes)) as streams:
-        run = fleet.site().check()
+        fleet.site().unchanged(*NODES)
         report = streams.stop()
-    assert {host: entry["changed"] for host, entry in run.recap().items()} == dict.fromkeys(NODES, 0), run.output
     assert report.lost_by_us == 0, report.summary()
 
 
@@ -247,8 +245,7 @@ def test_a_full_block_is_followed_by_the_spare_one_and_the_next_run_grants_anoth
     assert [entry["cidr"] for entry in state["blocks"]] == [*before, opened]
     [spare] = [entry["cidr"] for entry in state["spare_blocks"]]
     assert spare not in (*before, opened)
-    again = fleet.site().check()
-    assert {host: entry["changed"] for host, entry in again.recap().items()} == dict.fromkeys(NODES, 0), again.output
+    fleet.site().unchanged(*NODES)
     calicoctl.must_each(lab, "node4", [["workload", "delete", name] for name in names])
     lab.exec("node4", f"set -e; for n in {' '.join(names)}; do ip netns del $n; done")
     ipam_is_clean(lab)
@@ -399,5 +396,4 @@ def test_teardown_takes_all_of_it_away(lab: BaseLab, fleet: Fleet) -> None:
         assert "179" not in lab.exec(node, "ip rule; ip -6 rule").stdout
         for unit in ("calico-agent", "calico-bird"):
             assert lab.exec(node, ["systemctl", "is-active", unit], check=False).stdout.strip() == "inactive"
-    again = fleet.play("teardown.yml", "-e", "confirm=true").check()
-    assert {host: entry["changed"] for host, entry in again.recap().items()} == dict.fromkeys(NODES, 0), again.output
+    fleet.play("teardown.yml", "-e", "confirm=true").unchanged(*NODES)

@@ -120,8 +120,7 @@ def test_a_check_run_says_what_would_be_done_and_does_nothing(lab: BaseLab, flee
 
 
 def test_the_cluster_is_made_and_a_second_run_changes_nothing(lab: BaseLab, cluster: Fleet) -> None:
-    again = cluster.play("etcd.yml").check()
-    assert [again.recap()[node]["changed"] for node in MEMBERS] == [0, 0, 0], again.output
+    cluster.play("etcd.yml").unchanged(*MEMBERS)
     for node in MEMBERS:
         assert lab.exec(node, "systemctl is-enabled etcd", check=False).stdout == "masked\n"
         assert lab.exec(node, "systemctl is-active etcd calico-etcd", check=False).stdout == "inactive\nactive\n"
@@ -234,8 +233,7 @@ def test_certificates_and_authorities_are_renewed_without_an_outage(lab: BaseLab
         assert (seen["failed"], seen["written"] > 100) == (0, True), (option, seen)
     assert (folder(cluster) / "client.pem").read_bytes() != old
     cluster.play("etcd_status.yml", "-estrict=true").check()
-    again = cluster.play("etcd.yml").check()
-    assert [again.recap()[node]["changed"] for node in MEMBERS] == [0, 0, 0], again.output
+    cluster.play("etcd.yml").unchanged(*MEMBERS)
 
 
 @pytest.mark.soak
@@ -255,8 +253,7 @@ def test_a_snapshot_is_restored(lab: BaseLab, cluster: Fleet, tmp_path: Path) ->
     cluster.play("etcd_restore.yml", "-e", f"snapshot={path}", "-e", "confirm=true").check()
     assert revision(lab, cluster) == before
     assert ask(lab, cluster, "/v3/kv/range", {"key": "L2E="})["kvs"][0]["value"] == "MQ=="
-    again = cluster.play("etcd.yml").check()
-    assert [again.recap()[node]["changed"] for node in MEMBERS] == [0, 0, 0], again.output
+    cluster.play("etcd.yml").unchanged(*MEMBERS)
 
 
 @pytest.mark.soak
@@ -322,8 +319,7 @@ def test_an_operator_comes_and_goes(lab: BaseLab, cluster: Fleet) -> None:
     for node in MEMBERS:
         assert lab.exec(node, "systemctl show -P MainPID calico-etcd").stdout != began[node]
         assert lab.exec(node, "cat /etc/calico-etcd/revoked.txt").stdout == listed
-    again = cluster.play("etcd.yml").check()
-    assert [again.recap()[node]["changed"] for node in MEMBERS] == [0, 0, 0], again.output
+    cluster.play("etcd.yml").unchanged(*MEMBERS)
     path.unlink()
 
 
@@ -351,8 +347,7 @@ def test_the_cluster_is_upgraded_and_restored_with_a_bump(lab: BaseLab, cluster:
         steps = re.findall(r"^node\d +restart: etcd 3\.4\.23 becomes 3\.5\.16$", run.output, re.MULTILINE)
         assert len(steps) == 3, run.output
     assert (seen["failed"], seen["written"] > 100) == (0, True), seen
-    again = cluster.play("etcd.yml").check()
-    assert [again.recap()[node]["changed"] for node in MEMBERS] == [0, 0, 0], again.output
+    cluster.play("etcd.yml").unchanged(*MEMBERS)
     path = tmp_path / "etcd.db"
     cluster.play("etcd_snapshot.yml", "-e", f"to={path}").check()
     before = revision(lab, cluster)

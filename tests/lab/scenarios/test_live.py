@@ -31,7 +31,7 @@ from tests.lab.topology import NODES, Places
 from tests.long_form import LONG
 from tests.pauses import pause
 
-from .conftest import LAB, ROOT, Fleet, Run, inventory_of, new_lab, set_variables
+from .conftest import LAB, ROOT, Fleet, inventory_of, new_lab, set_variables
 
 #: Three hosts with Debian 12, and one with Debian 13 and without a member.
 HOSTS = ("node1", "node3", "node4", "node5")
@@ -142,8 +142,7 @@ def test_a_fleet_gets_a_datastore_and_loses_nothing(
         report = streams.stop()
     record_property("loss", report.summary())
     assert report.lost_by_us == 0, report.summary()
-    again: Run = fleet.site().check()
-    assert {host: entry["changed"] for host, entry in again.recap().items() if host in FLEET} == dict.fromkeys(FLEET, 0)
+    fleet.site("--diff").unchanged(*FLEET)
     lab.exec("node4", "calicoctl workload delete early")
     until("a released address is in no set", lambda: address not in webs(lab))
 
@@ -244,10 +243,7 @@ def test_an_operator_changes_policy_on_all_nodes_without_a_run(
         done = operator(fleet, "apply", "-f", "-", "--wait", given=CLOSE_TO_WEB)
         assert done.returncode == 0 and "It is in force on 3 nodes." in done.stdout, done
         assert not answers()
-        again = fleet.site().check()
-        assert {host: entry["changed"] for host, entry in again.recap().items() if host in FLEET} == dict.fromkeys(
-            FLEET, 0
-        )
+        fleet.site("--diff").unchanged(*FLEET)
         assert "1 document, in force as of revision" in lab.exec("node3", "calicoctl status").stdout
         history = json.loads(operator(fleet, "history", "-o", "json").stdout)
         first = history[0] if isinstance(history, list) else history["items"][0]
