@@ -86,7 +86,7 @@ class ActionModule(GuardedAction):
         result.update(change=made.change.change, revision=made.change.revision)
         if made.waited is not None:
             complaints = outcome.complaints_of(made.waited)
-            said += [*complaints, f"It is in force on {made.waited.in_force} nodes."]
+            said += [*complaints, outcome.effect_of(made.waited)]
             if not made.is_everywhere:
                 result.update(failed=True, msg=" ".join(complaints) or said[-1])
         if self._task.diff and plan.changes:

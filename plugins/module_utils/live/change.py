@@ -54,11 +54,13 @@ class LiveChange(t.NamedTuple):
     """A change that is made, or planned for a dry run.
 
     `change` is its id in the history and `revision` that of its last transaction; "" and 0 if nothing was written.
+    `written` is the time.monotonic() of the answer to that transaction.
     """
 
     plan: LivePlan
     change: str = ""
     revision: int = 0
+    written: float = 0.0
 
 
 class Writer:
@@ -114,7 +116,7 @@ class Writer:
     async def _written(self, plan_rest: _Planner, verb: str, undone: str = "") -> LiveChange:
         plan = first = await plan_rest(())
         done: list[DocumentChange] = []
-        change, revision, tries = "", 0, 0
+        change, revision, written, tries = "", 0, 0.0, 0
         try:
             while True:
                 tiers = await self._store.tiers(plan.changes)
@@ -135,7 +137,7 @@ class Writer:
                     found = await self._commit(part, tiers, verb, change, undone)
                     if found is None:
                         break
-                    own, revision = found
+                    own, revision, written = found
                     change = change or own
                     done += part
                     tiers = _with_new_tiers(tiers, part, revision)
@@ -143,7 +145,7 @@ class Writer:
                     if done:
                         with contextlib.suppress(EtcdError, Unreachable, ListingBeyondLimits):
                             await self._store.prune()
-                    return LiveChange(first._replace(changes=tuple(done)), change, revision)
+                    return LiveChange(first._replace(changes=tuple(done)), change, revision, written)
                 tries += 1
                 if tries > _RETRIES:
                     raise Conflict
@@ -186,15 +188,18 @@ class Writer:
         change: str,
         undone: str,
         more: tuple[t.Sequence[Operation], t.Sequence[Condition]] = ((), ()),
-    ) -> t.Optional[tuple[str, int]]:
-        """Write one transaction. Return the id of its entry in the history and its revision, None for a conflict."""
+    ) -> t.Optional[tuple[str, int, float]]:
+        """Write one transaction. Return None for a conflict.
+
+        Otherwise return the id of its entry in the history, its revision, and the time.monotonic() of its answer.
+        """
         now = time.time()
         own = new_id(now)
         entry = HistoryEntry(self._store.user, round(now, 3), verb, change or own, {}, {}, undone)
         key = history_key(self._store.user, own)
         operations, conditions = batches.transaction(part, tiers, key, batches.entry_of(part, entry))
         revision = await self._store.commit([*operations, *more[0]], [*conditions, *more[1]], own)
-        return None if revision is None else (own, revision)
+        return None if revision is None else (own, revision, time.monotonic())
 
 
 class _Past:

@@ -75,7 +75,7 @@ def _written(arguments: argparse.Namespace, sources: Sources, change: outcome.Ch
         return _shown(made, arguments.output, sources)
     if made.waited is not None:
         _warn(outcome.complaints_of(made.waited), sources)
-        _say([f"It is in force on {made.waited.in_force} nodes."])
+        _say([outcome.effect_of(made.waited)])
     return DONE if made.is_everywhere else PROBLEMS
 
 

@@ -43,12 +43,14 @@ class NodeSays(t.NamedTuple):
 class Waited(t.NamedTuple):
     """The end of waiting. `in_force` is the number of nodes that have the revision.
 
-    `lacking` says why others with a fresh heartbeat have not, and `silent` are those without one.
+    `lacking` says why others with a fresh heartbeat have not, and `silent` are those without one. `seconds` are those
+    from the write until the last one of `in_force` was seen to have it.
     """
 
     in_force: int
     lacking: t.Mapping[str, str]
     silent: tuple[str, ...]
+    seconds: float = 0.0
 
 
 async def check(client: EtcdClient) -> None:
@@ -93,9 +95,17 @@ def _why_unable(says: NodeSays) -> str:
 
 
 async def wait(
-    client: EtcdClient, cluster: int, revision: int, changed: t.Collection[ResourceKey], seconds: float
+    client: EtcdClient,
+    cluster: int,
+    revision: int,
+    changed: t.Collection[ResourceKey],
+    seconds: float,
+    written: float,
 ) -> Waited:
-    """Wait until all nodes with a fresh heartbeat have a revision in force, for at most `seconds`."""
+    """Wait until all nodes with a fresh heartbeat have a revision in force, for at most `seconds`.
+
+    `written` is the time.monotonic() at which it was written.
+    """
     said = await _say(client)
     silent = tuple(sorted(name for name, says in said.items() if not _is_fresh(says)))
     waiting = [name for name in said if name not in silent]
@@ -103,6 +113,7 @@ async def wait(
     lacking: dict[str, str] = {}
     begun, pause = time.monotonic(), _PAUSE
     held: dict[str, float] = {}
+    seen = written
     while True:
         now = time.monotonic()
         for name in list(waiting):
@@ -122,9 +133,10 @@ async def wait(
                 continue
             else:
                 lacking.pop(name, None)
+                seen = now
             waiting.remove(name)
         if not waiting or now - begun >= seconds:
-            return Waited(len(said) - len(silent) - len(lacking), lacking, silent)
+            return Waited(len(said) - len(silent) - len(lacking), lacking, silent, seen - written)
         await asyncio.sleep(min(pause, max(0.0, seconds - (now - begun))))
         pause = min(_LONGEST, pause * 1.2)
         said = {**said, **await _say(client, waiting)}

@@ -74,7 +74,8 @@ def make(
         if options.wait is None or not found.revision:
             return LiveOutcome(found)
         keys = [one.key for one in found.plan.changes]
-        return LiveOutcome(found, await nodes.wait(store.client, store.cluster, found.revision, keys, options.wait))
+        waited = await nodes.wait(store.client, store.cluster, found.revision, keys, options.wait, found.written)
+        return LiveOutcome(found, waited)
 
     return with_store(ways, work)
 
@@ -93,6 +94,12 @@ def lines_of(change: LiveChange, dry_run: bool) -> list[str]:
     if change.change:
         lines.append(f"It is change {change.change}, revision {change.revision}.")
     return lines
+
+
+def effect_of(waited: Waited) -> str:
+    """Return a sentence that says on how many nodes a change is in force, and how long that took from the write."""
+    count = "1 node" if waited.in_force == 1 else f"{waited.in_force} nodes"
+    return f"It is in force on {count}" + (f" after {waited.seconds:.2f} s." if waited.in_force else ".")
 
 
 def complaints_of(waited: Waited) -> list[str]:

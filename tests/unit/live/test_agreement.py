@@ -275,7 +275,7 @@ def test_a_trial_that_all_nodes_have_in_force_is_committed(nodes: Nodes) -> None
     status, out, err = confirm(nodes)
     assert (status, err) == (0, "")
     assert re.match(r"trial    in force on 3 nodes after \d+\.\d s\nSuccessfully applied 1 ", out)
-    assert out.endswith("\nIt is in force on 3 nodes.\n")
+    assert re.search(r"\nIt is in force on 3 nodes after \d+\.\d\d s\.\n$", out), out
     (trial,) = nodes.seen
     assert (trial.kind, trial.seconds) == ("trial", 2)
     # One transaction has the documents, the history and the end of the trial.

@@ -72,7 +72,7 @@ def test_all_nodes_have_it(fleet: Operator) -> None:
     begun = time.monotonic()
     status, out, err = fleet.apply(policy("a"), options=["--wait"])
     assert (status, err) == (0, "")
-    assert out.endswith("\nIt is in force on 3 nodes.\n")
+    assert re.search(r"\nIt is in force on 3 nodes after \d+\.\d\d s\.\n$", out), out
     assert time.monotonic() - begun < 5
     assert fleet.run("patch", "gnp", "a", "--wait", "5", "-p", '{"spec": {"order": 3}}')[0] == 0
     assert fleet.run("rollback", fleet.last_change, "--wait=5")[0] == 0
@@ -102,11 +102,30 @@ def test_who_does_not_and_why(fleet: Operator, monkeypatch: pytest.MonkeyPatch) 
     )
 
 
+def test_the_time_from_the_write_until_the_last_node_has_it(fleet: Operator) -> None:
+    """It has the pause of the slowest node, and not the time that is spent on others that never have it."""
+    begun: list[float] = []
+
+    def act() -> None:
+        revision = changed_at(fleet)
+        if revision:
+            begun.append(time.monotonic())
+            say(fleet, "node1", revision)
+            if begun[-1] - begun[0] > 0.3:
+                say(fleet, "node2", revision)
+
+    fleet.before_call = act
+    status, out, dummy = fleet.apply(policy("a"), options=["--wait", "3"])
+    found = re.search(r"^It is in force on 2 nodes after (\S+) s\.$", out, re.MULTILINE)
+    assert status == 1 and found, out
+    assert 0.3 <= float(found[1]) < 3
+
+
 def test_the_wait_ends(fleet: Operator) -> None:
     follow(fleet, "node1")
     begun = time.monotonic()
     status, out, err = fleet.apply(policy("a"), options=["--wait", "0.3"])
-    assert status == 1 and out.endswith("It is in force on 1 nodes.\n")
+    assert status == 1 and re.search(r"\nIt is in force on 1 node after \d+\.\d\d s\.\n$", out), out
     assert 0.3 <= time.monotonic() - begun < 5
     assert re.fullmatch(r"(calicoctl: node[23] does not have it in force: it is at revision \d+\.\n){2}", err)
 

@@ -108,5 +108,6 @@ def _shown(operator: Operator, block: str) -> str:
             operator.fleet.read_as("ada")
         dummy, out, err = operator.run(*words)
         out = re.sub(r"after \d+\.\d s", "after 0.2 s", out)
+        out = re.sub(r"after \d+\.\d\d s", "after 0.21 s", out)
         answers.append(f"{line}\n{out.rstrip()}\n{err}".replace("\n\n", "\n"))
     return "\n".join(answers)

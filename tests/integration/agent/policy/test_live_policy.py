@@ -162,7 +162,7 @@ def test_apply_returns_when_the_node_has_it(cluster: EtcdCluster, daemon: Daemon
             client = cluster.operator()
             found = await act(Writer(LiveStore(client, "root"), lambda dummy: None))
             began, number = time.monotonic(), (await client.status()).header.cluster
-            waited = await nodes.wait(client, number, found.revision, [], 30.0)
+            waited = await nodes.wait(client, number, found.revision, [], 30.0, found.written)
             await client.close()
             assert (waited.in_force, dict(waited.lacking), waited.silent) == (1, {}, ())
             return found.change, time.monotonic() - began
