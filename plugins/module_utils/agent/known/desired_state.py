@@ -152,16 +152,19 @@ class RemovalPermission:
     """The permission to remove objects that are ours and not desired.
 
     They may be removed when everything that is desired is known, and either `grace` seconds of `clock` have passed
-    since the start, or a run of Ansible has set `given`. Until then, objects without a record may belong to a container
-    runtime that comes back.
+    since the start, or a run of Ansible has given the permission. Until then, objects without a record may belong to a
+    container runtime that comes back.
     """
 
     def __init__(self, persisted: PersistedState, grace: float, clock: t.Callable[[], float]) -> None:
-        self.given = False
         self._persisted = persisted
         self._ends = clock() + grace
         self._clock = clock
 
+    def give(self) -> None:
+        """Give the permission for good: a run removes what was there before, so nothing is left to wait for."""
+        self._ends = self._clock()
+
     def __call__(self) -> bool:
         """Return whether objects that are not desired may be removed now."""
-        return self._persisted.whole and (self.given or self._clock() >= self._ends)
+        return self._persisted.whole and self._clock() >= self._ends

@@ -106,7 +106,7 @@ class NodeChanges:
     async def apply(self, state: t.Optional[NodeState], removals: bool) -> PassOutcome:
         """Make `state` (None: the one on the disk) the desired state, bring the node to it, and return the outcome.
 
-        With `removals`, superfluous objects may be removed at once, but only if allocations and records could be read.
+        With `removals`, superfluous objects may be removed from now on, if allocations and records can be read.
         Without them, objects are only added or changed for a `state` that is given: removals wait for a call with
         `removals`, or for a complete state that is read from the disk and the grace period. What fails is in the
         outcome.
@@ -124,11 +124,9 @@ class NodeChanges:
             self._datastore.state_changed()
             self._known.table.expect_changes()
             self._desired.changed()
-            self._known.may_remove.given = removals
-            try:
-                return await self.resync()
-            finally:
-                self._known.may_remove.given = False
+            if removals:
+                self._known.may_remove.give()
+            return await self.resync()
 
     async def reload_remote_endpoints(self) -> PassOutcome:
         """Read the other nodes' workloads from the disk again, update policy, and return the outcome of `resync`.

@@ -83,6 +83,24 @@ def test_a_document_is_in_force_within_a_second_and_the_node_says_so(tmp_path: p
     run(scenario())
 
 
+def test_a_run_after_the_agents_start_leaves_nothing_to_a_later_one(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
+    """A run ends the time of grace, so chains that another live policy replaces go at once and are in no plan."""
+
+    async def scenario() -> None:
+        one = node(tmp_path)
+        one.settings = dataclasses.replace(one.settings, cleanup_grace=60.0)
+        async with running(one):
+            outcome = await one.agent.changes.apply(one.agent.persisted.state, removals=True)
+            assert outcome.in_sync
+            for change in (put("web", deny(KEYS["web"], 8080)), delete("web")):
+                revision = await write(etcd, change)
+                await until(lambda revision=revision: said(etcd).revision >= revision)
+                assert (await one.agent.changes.plan()).changes == ()
+                assert one.differences() == []
+
+    run(scenario())
+
+
 def test_a_workload_that_comes_has_live_policy_before_its_add_ends(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
     async def scenario() -> None:
         one = node(tmp_path)
