@@ -14,10 +14,15 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.h
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results as readers
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.paths import untried
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report import status_report
-from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines import member_lines, status_lines
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines import (
+    live_drift,
+    member_lines,
+    status_lines,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines.heartbeat_lines import (
     HeartbeatStatus,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines.live_drift import LiveDrift
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report.model import FleetReport, Loss
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report.places import Places
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.derived import path_status
@@ -57,9 +62,10 @@ class _Status(t.NamedTuple):
 class ActionModule(GuardedAction):
     """The action fleet_status, which prints the status of all nodes as one table or as JSON.
 
-    It is that of heartbeats if the datastore was read, and that of the nodes' own answers otherwise. The result has
-    `lines`, `good`, `problems`, `warnings_found`, `not_tried` and `nodes`. With `strict` the task fails if there is a
-    problem. It also fails if it cannot write the HTML file `report`, or if a part of the inventory was not read.
+    It is that of heartbeats if the datastore was read, and that of the nodes' own answers otherwise. It says also how
+    live policy differs from `live_folder`. The result has `lines`, `good`, `problems`, `warnings_found`, `not_tried`,
+    `nodes` and `live`. With `strict` the task fails if there is a problem. It also fails if it cannot write the HTML
+    file `report`, or if a part of the inventory was not read.
     """
 
     _requires_connection = False
@@ -73,6 +79,10 @@ class ActionModule(GuardedAction):
             {
                 "status": {"type": "str", "required": True},
                 "datastore": {"type": "str"},
+                "live": {"type": "str", "default": ""},
+                "live_folder": {"type": "str", "default": ""},
+                "live_datastore": {"type": "str", "default": live_drift.DATASTORE},
+                "live_owner": {"type": "str", "default": live_drift.OWNER},
                 "source": {"type": "str", "choices": ["auto", "etcd", "nodes"], "default": "auto"},
                 "output": {"type": "str", "choices": ["text", "json"], "default": "text"},
                 "strict": {"type": "bool", "default": False},
@@ -86,11 +96,12 @@ class ActionModule(GuardedAction):
             why = (unread or "the inventory names none (calico_etcd_endpoints, group calico_etcd)").rstrip(".")
             return {"failed": True, "msg": f"The datastore cannot be read: {why}. -e source=nodes asks the nodes."}
         gaps = self._untried(task_vars, hosts)
+        drift = _drift(task_vars, args)
         if known.get("reachable"):
-            status = _by_heartbeats(task_vars, hosts, known, gaps)
+            status = _by_heartbeats(task_vars, hosts, known, gaps, drift)
         else:
             found = run_results.of_hosts(task_vars, args["status"], hosts, readers.status)
-            status = _by_nodes(task_vars, hosts, found, unread, gaps, known)
+            status = _by_nodes(task_vars, hosts, found, unread, gaps, known, drift)
         written = self._write(args["report"], status, gaps, task_vars, hosts) if args["report"] else ""
         problems = status.problems
         if args["output"] == "json":
@@ -101,6 +112,7 @@ class ActionModule(GuardedAction):
                 "not_tried": untried.to_data(gaps),
                 **({"source": "etcd"} if known.get("reachable") else {}),
                 "nodes": status.nodes,
+                **({"live": drift.to_data()} if drift else {}),
             }
             lines = json.dumps(answer, indent=2).splitlines()
         else:
@@ -118,6 +130,7 @@ class ActionModule(GuardedAction):
             "warnings_found": status.warnings,
             "not_tried": untried.to_data(gaps),
             "nodes": status.nodes,
+            **({"live": drift.to_data()} if drift else {}),
         }
 
     def _untried(self, task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[str]) -> list[Untried]:
@@ -164,6 +177,14 @@ class ActionModule(GuardedAction):
         return written
 
 
+def _drift(task_vars: t.Mapping[str, t.Any], args: t.Mapping[str, t.Any]) -> t.Optional[LiveDrift]:
+    """Return how live policy differs from the folder, None if no folder was named."""
+    if not args["live_folder"]:
+        return None
+    found = task_vars.get(args["live"]) or {}
+    return live_drift.of_result(found, args["live_folder"], args["live_datastore"], args["live_owner"])
+
+
 def _by_nodes(
     task_vars: t.Mapping[str, t.Any],
     hosts: t.Sequence[str],
@@ -171,6 +192,7 @@ def _by_nodes(
     unread: str,
     gaps: t.Sequence[Untried],
     known: t.Mapping[str, t.Any],
+    drift: t.Optional[LiveDrift],
 ) -> _Status:
     """Return the status by the nodes' own answers. `unread` is why the datastore was not read, "" if nobody tried.
 
@@ -178,6 +200,7 @@ def _by_nodes(
     """
     members, silent = known.get("members", 0), known.get("silent_members", {})
     problems = [*status_lines.problems(hosts, found), *member_lines.problems(silent)]
+    problems += drift.problems if drift else ()
     warned = status_lines.warnings(hosts, found)
     if unread:
         warned = [f"the datastore was not read, so the nodes were asked: {unread}", *warned]
@@ -186,7 +209,7 @@ def _by_nodes(
         problems,
         warned,
         {host: status_lines.known(found.get(host)) for host in hosts},
-        status_lines.text(hosts, found, warned, gaps, members, silent),
+        status_lines.text(hosts, found, warned, gaps, members, silent, drift),
         lambda places: status_report.by_nodes(made, hosts, found, places, problems, warned),
     )
 
@@ -196,6 +219,7 @@ def _by_heartbeats(
     hosts: t.Sequence[str],
     known: t.Mapping[str, t.Any],
     gaps: t.Sequence[Untried],
+    drift: t.Optional[LiveDrift],
 ) -> _Status:
     """Return the status by the heartbeats in `known`, an answer of datastore_info."""
     names = {field.name for field in dataclasses.fields(Heartbeat)}
@@ -205,7 +229,7 @@ def _by_heartbeats(
     }
     agents = set(task_vars.get("groups", {}).get(inventory_source.NODES_GROUP, ()))
     members, silent = known.get("members", 0), known.get("silent_members", {})
-    status = HeartbeatStatus(hosts, agents, found, known["refused"], time.time(), members, silent)
+    status = HeartbeatStatus(hosts, agents, found, known["refused"], time.time(), members, silent, drift)
     made = origin.origin(_TITLE, task_vars, "heartbeats in the datastore, which agents write every 10 seconds")
     return _Status(
         status.problems,

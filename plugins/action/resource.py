@@ -25,8 +25,8 @@ class ActionModule(GuardedAction):
     """The action resource, which changes resources as `calicoctl apply` and `delete` do.
 
     They are those of the files of an inventory, or live policy. The result has `changed`, `lines` and, with diff mode,
-    `diff`; of an inventory also `files`, and of live policy `change` and `revision`. In check mode nothing is written.
-    The task fails if the change is refused, or if nodes do not have it in force in time.
+    `diff`; of an inventory also `files`, and of live policy `change`, `revision` and `documents`. In check mode nothing
+    is written. The task fails if the change is refused, or if nodes do not have it in force in time.
     """
 
     _requires_connection = False
@@ -83,7 +83,7 @@ class ActionModule(GuardedAction):
         plan = made.change.plan
         said += [*plan.warnings, *outcome.lines_of(made.change, False)]
         result: dict[str, t.Any] = {"changed": bool(plan.changes), "lines": said}
-        result.update(change=made.change.change, revision=made.change.revision)
+        result.update(change=made.change.change, revision=made.change.revision, documents=plan.documents())
         if made.waited is not None:
             complaints = outcome.complaints_of(made.waited)
             said += [*complaints, outcome.effect_of(made.waited)]

@@ -30,6 +30,27 @@ options:
       - Name of the variable in which M(baremetal.host_routing.datastore_info) was registered. If it read the datastore,
         the status is that of the heartbeats, and O(status) is not used.
     type: str
+  live:
+    description:
+      - Name of the variable in which M(baremetal.host_routing.resource) was registered, which compared O(live_folder)
+        with O(live_datastore) in check mode, with its O(baremetal.host_routing.resource#module:prune).
+    type: str
+    default: ""
+  live_folder:
+    description:
+      - Folder of live policy that was compared, V("") for none. A difference is a problem.
+    type: str
+    default: ""
+  live_datastore:
+    description:
+      - File of the operator that was used for it.
+    type: str
+    default: /etc/calico/calicoctl.cfg
+  live_owner:
+    description:
+      - Owner of the documents of O(live_folder).
+    type: str
+    default: live.yml
   source:
     description:
       - With V(etcd) the task fails if the datastore was not read.
@@ -101,5 +122,13 @@ nodes:
     - The status that each host registered, by host; V(null) for a host that could not be read.
     - With the datastore, the heartbeat of each host.
   returned: success
+  type: dict
+live:
+  description:
+    - How live policy differs from O(live_folder). C(compared) is whether that is known, and C(reason) why it is not.
+    - C(missing), C(different) and C(extra) are the documents that the datastore lacks, that differ, and that the owner
+      has and the folder lacks. Each has a C(count) and up to 16 C(names). C(same) is the number of the others.
+    - C(command) shows the plan that makes the datastore equal to the folder.
+  returned: with O(live_folder)
   type: dict
 """

@@ -131,6 +131,12 @@ revision:
   description: The revision of the datastore that the change made, 0 if nothing was written.
   returned: success, with a datastore
   type: int
+documents:
+  description:
+    - The live resources that the change concerns, each as C(Tier(web)) or C(NetworkPolicy(default/web)), in the lists
+      C(created), C(changed), C(deleted) and C(unchanged). In check mode, those that it would concern.
+  returned: success, with a datastore
+  type: dict
 lines:
   description: What calicoctl would print, with the differences.
   returned: success

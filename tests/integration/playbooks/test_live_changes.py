@@ -215,6 +215,55 @@ def test_a_folder_is_put_in_force(operators: Operators) -> None:
     assert "Name the folder" in play("-e", "folder=", status=2)
 
 
+def test_the_status_shows_the_drift_from_a_folder(operators: Operators) -> None:
+    """playbooks/status.yml compares as live.yml plans. Without an answer it says so, and fails only with strict."""
+    folder, hosts = operators.folder / "live", operators.folder / "hosts.yml"
+    folder.mkdir()
+    (folder / "a.json").write_text(json.dumps([document("Tier", "web"), policy("web.a", tier="web"), policy("b")]))
+    hosts.write_text("calico_nodes: {hosts: {node1: {ansible_host: 127.0.0.1, ansible_port: 1}}}\n")
+
+    def status(*words: str, fails: bool = False) -> str:
+        given = [f"live_folder={folder}", f"live_datastore={operators.folder / 'ada.cfg'}", *words]
+        options = [word for one in given for word in ("-e", one)]
+        done = subprocess.run(
+            [*PLAYBOOK[:-1], str(hosts), str(ROOT / "playbooks" / "status.yml"), *options],
+            env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+        assert (done.returncode != 0) == fails, done.stdout + done.stderr
+        assert "changed=0" in done.stdout
+        return done.stdout
+
+    operators.run("ada", "apply", "-f", str(folder), "--owner", "live.yml")
+    assert f"\nlive policy is that of the folder {folder}: 3 documents\n" in status()
+    owned = {"baremetal.host-routing/owner": "live.yml"}
+    extra = policy("c")
+    extra["metadata"]["annotations"] = owned
+    operators.apply("bob", extra, policy("other"))
+    operators.run("bob", "delete", "gnp", "web.a")
+    operators.run("bob", "patch", "gnp", "b", "-p", '{"spec": {"order": 7}}')
+    before = operators.live()
+    out = status("output=json")
+    found = json.loads(out[out.index("\n{") : out.index("\n}") + 2])
+    command = (
+        f"ansible-playbook playbooks/live.yml -e folder={folder} -e datastore={operators.folder / 'ada.cfg'} "
+        "-e prune=true --check --diff"
+    )
+    assert found["live"] == {
+        "folder": str(folder), "compared": True, "reason": "",
+        "missing": {"count": 1, "names": ["GlobalNetworkPolicy(web.a)"]},
+        "different": {"count": 1, "names": ["GlobalNetworkPolicy(b)"]},
+        "extra": {"count": 1, "names": ["GlobalNetworkPolicy(c)"]},
+        "same": 1, "command": command,
+    }  # fmt: skip
+    assert found["problems"][-1].startswith(f"live policy differs from the folder {folder}: 1 document is missing (")
+    assert operators.live() == before
+    operators.etcd.stop()
+    away = status()
+    assert f"! live policy was not compared with the folder {folder}: " in away
+    assert "leads to no datastore of a fleet" in away
+    assert "2 things are not well with the fleet" in status("strict=true", fails=True)
+
+
 def test_modules_of_live_policy(operators: Operators) -> None:
     tasks: list[Data] = []
     for name, module, given in (
@@ -246,6 +295,10 @@ def test_modules_of_live_policy(operators: Operators) -> None:
         "checked": True, "changed": True, "unchanged": False, "deleted": True
     }  # fmt: skip
     assert found["checked"]["change"] == "" and found["changed"]["change"] and found["changed"]["revision"]
+    assert [found[name]["documents"] for name in ("checked", "unchanged")] == [
+        {"created": ["GlobalNetworkPolicy(a)"], "changed": [], "deleted": [], "unchanged": []},
+        {"created": [], "changed": [], "deleted": [], "unchanged": ["GlobalNetworkPolicy(a)"]},
+    ]
     assert "+++ live/GlobalNetworkPolicy(a)\n" in found["checked"]["diff"]["prepared"]
     assert "exists neither live nor in the inventory" in found["refused"]["msg"]
     (shown,) = found["read"]["resources"]

@@ -14,7 +14,9 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import heartbeat_cells
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.heartbeats import Heartbeat
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines import status_lines
 from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines.heartbeat_lines import HeartbeatStatus
+from ansible_collections.baremetal.host_routing.plugins.module_utils.report.lines.live_drift import LiveDrift
 
 from tests.unit.plugin_utils import controller
 from tests.unit.plugin_utils.controller import Run
@@ -217,6 +219,48 @@ def test_paths_that_are_down() -> None:
     ]
     old = {**found, "node2": dataclasses.replace(found["node2"], written=NOW - 200)}
     assert not any("pool web" in line for line in HeartbeatStatus(["node1", "node2"], AGENTS, old, {}, NOW).lines())
+
+
+def test_a_folder_that_differs_from_live_policy_is_a_problem() -> None:
+    """Equal policy is a line and no problem, in the status by heartbeats and by nodes."""
+    one = {"node1": dataclasses.replace(GOOD, paths=None)}
+    equal = LiveDrift("live", same=2)
+    status = HeartbeatStatus(["node1"], AGENTS, one, {}, NOW, drift=equal)
+    assert status.problems == [] and status.verdict.startswith("good  ")
+    assert status.lines()[-2] == "live policy is that of the folder live: 2 documents"
+    differs = LiveDrift("live", missing=("Tier(web)",), same=2)
+    status = HeartbeatStatus(["node1"], AGENTS, one, {}, NOW, drift=differs)
+    assert status.problems == differs.problems and status.verdict.startswith("degraded  1/1 nodes")
+    assert status.lines()[-2] == f"! {differs.problems[0]}"
+    assert status_lines.text([], {}, drift=equal)[1] == equal.lines[0]
+    by_nodes = status_lines.text([], {}, drift=differs)
+    assert by_nodes[1] == f"! {differs.problems[0]}" and by_nodes[2].startswith("degraded  ")
+
+
+def test_the_action_says_how_live_policy_differs(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "hosts.yml").write_text(HOSTS_FILE)
+    own = dataclasses.asdict(dataclasses.replace(GOOD, written=time.time()))
+    nodes = {name: {**own, "node": name, "age": 1.0} for name in ("node1", "node2", "rr1")}
+    read = {"reachable": True, "reason": "", "nodes": nodes, "refused": {}}
+    plan = {"documents": {"created": ["Tier(\x1b[2J)"], "changed": [], "deleted": [], "unchanged": ["Tier(a)"]}}
+    failed = {"failed": False, "msg": "the datastore cannot be read: no member answers."}
+
+    def run(live: t.Mapping[str, t.Any], **args: t.Any) -> Run:
+        known = {host: {"known": read, "seen": {}, "drift": live} for host in ("node1", "node2", "rr1")}
+        wanted = {"status": "seen", "datastore": "known", "live": "drift", "live_folder": "x", **args}
+        return Run("fleet_status", wanted, str(tmp_path / "hosts.yml"), known)
+
+    printed, results = controller.printed(
+        [run(plan), run(failed), run(failed, strict=True), run(plan, live_folder=""), run({}, output="json")]
+    )
+    differs, away, strict, not_asked, unknown = results
+    assert differs["live"]["missing"] == {"count": 1, "names": ["Tier(\\x1b[2J)"]} and not differs["good"]
+    assert differs["live"]["command"] == "ansible-playbook playbooks/live.yml -e folder=x --check --diff"
+    assert "! live policy differs from the folder x: 1 document is missing (Tier(\\x1b[2J))." in printed
+    assert away["problems"] == ["live policy was not compared with the folder x: the datastore cannot be read: no "
+                                "member answers."]  # fmt: skip
+    assert strict["failed"] and "live" not in not_asked and not_asked["good"]
+    assert json.loads("\n".join(unknown["lines"]))["live"]["compared"] is False
 
 
 def test_members_of_etcd_that_do_not_answer_are_named() -> None:

@@ -73,6 +73,14 @@ class LivePlan(t.NamedTuple):
     unchanged: tuple[ResourceKey, ...] = ()
     warnings: tuple[str, ...] = ()
 
+    def documents(self) -> dict[str, list[str]]:
+        """Return the resources that are created, changed, deleted and unchanged, as text."""
+        found: dict[str, list[str]] = {"created": [], "changed": [], "deleted": []}
+        for one in self.changes:
+            what = "deleted" if one.value is None else "created" if one.before is None else "changed"
+            found[what].append(str(one.key))
+        return {**found, "unchanged": list(map(str, self.unchanged))}
+
 
 def wanted_keys(request: Data) -> list[ResourceKey]:
     """Return the keys of the documents that a request is about. Raise ChangeRefused for a kind that is not live."""

@@ -14,6 +14,7 @@ from ...datastore.heartbeats import Heartbeat
 from ...fleet.paths import untried
 from ...state.derived.probe_paths import Untried
 from . import member_lines, watch_lines
+from .live_drift import LiveDrift
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +23,8 @@ class HeartbeatStatus:
 
     `agents` are the hosts with an agent. `found` has heartbeats by node, `refused` the reason for each that cannot be
     read. `now` is in seconds since 1970. `members` is the number of members of the etcd cluster, 0 if they were not
-    asked, and `silent_members` has the reason for each that does not answer.
+    asked, and `silent_members` has the reason for each that does not answer. `drift` compares live policy with a
+    folder, if that was asked.
     """
 
     hosts: t.Sequence[str]
@@ -32,9 +34,10 @@ class HeartbeatStatus:
     now: float
     members: int = 0
     silent_members: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    drift: t.Optional[LiveDrift] = None
 
     def lines(self, gaps: t.Sequence[Untried] = ()) -> list[str]:
-        """Return the table, a line for each problem, one about paths that no run tries, if any, and one for the fleet.
+        """Return the table, lines about problems, equal live policy and paths that no run tries, and one for the fleet.
 
         `gaps` are those of `untried.of_status`.
         """
@@ -47,7 +50,9 @@ class HeartbeatStatus:
                 cells = ("not read !", *cells[1:])
             rows.append((host, *cells))
         lines = tables.columns(("NODE", *heartbeat_cells.HEADINGS), rows).splitlines()
-        return [*lines, *(f"! {problem}" for problem in self.problems), *untried.lines_of_status(gaps), self.verdict]
+        lines += [f"! {problem}" for problem in self.problems]
+        lines += self.drift.lines if self.drift else ()
+        return [*lines, *untried.lines_of_status(gaps), self.verdict]
 
     @functools.cached_property
     def troubled(self) -> frozenset[str]:
@@ -69,7 +74,8 @@ class HeartbeatStatus:
     def problems(self) -> list[str]:
         """Sentences about what is wrong."""
         found = [f"{host}: {what}" for host in self.hosts for what in self.wrong[host]]
-        return [*found, *self._clock_here, *member_lines.problems(self.silent_members)]
+        found += [*self._clock_here, *member_lines.problems(self.silent_members)]
+        return [*found, *(self.drift.problems if self.drift else ())]
 
     @property
     def _clock_here(self) -> list[str]:
@@ -110,7 +116,7 @@ class HeartbeatStatus:
         """The line about the whole fleet."""
         good = sum(not self.wrong[host] for host in self.hosts)
         word, nodes = ("good", "nodes") if good == len(self.hosts) else ("degraded", "nodes good")
-        if self.silent_members:
+        if self.silent_members or (self.drift and self.drift.problems):
             word = "degraded"
         parts = [f"{good}/{len(self.hosts)} {nodes}"]
         total = sum(one.sessions_total for one in self.heartbeats)

@@ -18,6 +18,7 @@ from ...ipam.errors import names
 from ...state.derived.probe_paths import Untried
 from ...state.phase import AT_REST
 from . import member_lines, watch_lines
+from .live_drift import LiveDrift
 
 Result = t.Mapping[str, t.Any]
 Results = t.Mapping[str, Result]
@@ -49,16 +50,17 @@ def text(
     gaps: t.Sequence[Untried] = (),
     members: int = 0,
     silent: t.Mapping[str, str] = MappingProxyType({}),
+    drift: t.Optional[LiveDrift] = None,
 ) -> list[str]:
-    """Return the table, a line for each problem, one for each warning, one about paths, and one for the fleet.
+    """Return the table, lines about problems, warnings, equal live policy and paths, and one for the fleet.
 
     `members` is the number of members of the etcd cluster, 0 if none was asked, and `silent` is as in `member_lines`.
-    `warned` are those of `warnings` by default, `gaps` those of `untried.of_status`. `results` are those of
-    node_status_info by host. A host without one, or that was not reached, is shown as unreachable, and one whose other
-    result is not usable as not read.
+    `warned` are those of `warnings` by default, `gaps` those of `untried.of_status`. `drift` compares live policy with
+    a folder, if that was asked. `results` are those of node_status_info by host. A host without one, or that was not
+    reached, is shown as unreachable, and one whose other result is not usable as not read.
     """
     nodes = {host: known(results.get(host)) for host in hosts}
-    wrong = [*problems(hosts, results), *member_lines.problems(silent)]
+    wrong = [*problems(hosts, results), *member_lines.problems(silent), *(drift.problems if drift else ())]
     rows = [_row(host, node, results.get(host)) for host, node in nodes.items()]
     lines = tables.columns(HEADING, rows).splitlines()
     lines += [f"! {problem}" for problem in wrong]
@@ -66,6 +68,7 @@ def text(
     lines += [f"warning: {warning}" for warning in warned]
     return [
         *lines,
+        *(drift.lines if drift else ()),
         *untried.lines_of_status(gaps),
         _verdict(nodes, results, wrong, member_lines.verdict(members, silent)),
     ]
