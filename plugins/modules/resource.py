@@ -72,6 +72,7 @@ options:
     description:
       - For live policy, whether it is changed also if a node cannot have it in force, because its release knows none or
         no run has allowed it.
+      - Also ends another operator's trial, which refuses the change otherwise.
     type: bool
     default: false
 seealso:

@@ -528,5 +528,7 @@ def _wait_for_nodes(parser: t.Any) -> None:
         help="live policy: return when all nodes have it in force (default: 30 seconds)",
     )  # fmt: skip
     parser.add_argument(
-        "--force", action="store_true", help="live policy: also if nodes have a release that knows no live policy"
+        "--force",
+        action="store_true",
+        help="live policy: also if nodes have a release that knows no live policy, or during a trial, which that ends",
     )

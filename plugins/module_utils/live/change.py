@@ -21,8 +21,9 @@ from ..editing.change.resource_key import ResourceKey
 from ..editing.live import batches, live_plan, references, rollback
 from ..editing.live.live_plan import Data, DocumentChange, LivePlan
 from ..editing.live.references import Tiers
-from . import nodes
+from . import nodes, open_changes
 from .new_id import new_id
+from .open_changes import SeenChange
 from .store import ListingBeyondLimits, LiveStore
 
 #: How often a change is planned again because somebody else changed the same meanwhile, and the seconds between two.
@@ -64,11 +65,11 @@ class LiveChange(t.NamedTuple):
 
 
 class Writer:
-    """The writer of changes.
+    """The writer of changes. It writes nothing while somebody tries a change, which would end that trial.
 
-    `announce` gets a sentence before several transactions begin. `dry_run` writes nothing. `force` writes also for
-    nodes that cannot have live policy in force. With `approve`, a change is one transaction, and is not planned again
-    if others change the same meanwhile.
+    `announce` gets a sentence before several transactions begin, and before a trial ends. `dry_run` writes nothing.
+    `force` writes also for nodes that cannot have live policy in force, and ends a trial. With `approve`, a change is
+    one transaction, and is not planned again if others change the same meanwhile.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Writer:
     ) -> None:
         self._store, self._announce, self._dry_run, self._force = store, announce, dry_run, force
         self._approve = approve
+        self._ended = ""  # the trial whose end was announced
 
     async def change(self, request: Data) -> LiveChange:
         """Make the change that a request asks for. Raise one of FAILURES, Conflict or PartialChange."""
@@ -128,15 +130,18 @@ class Writer:
                         "is whole, all of them together are not."
                     )
                 if self._dry_run:
-                    return LiveChange(plan)
+                    return LiveChange(await self._with_warning(plan))
                 if plan.changes and not done and not self._force:
                     await nodes.check(self._store.client)
                 if self._approve is not None and parts:
                     return await self._approved(self._approve, first, parts, tiers, verb, undone)
+                open_change = await self._open_change() if parts else SeenChange()
                 for part in parts:
-                    found = await self._commit(part, tiers, verb, change, undone)
+                    found = await self._commit(part, tiers, verb, change, undone, open_change.transaction())
                     if found is None:
                         break
+                    if open_change.trial:
+                        open_change = SeenChange()
                     own, revision, written = found
                     change = change or own
                     done += part
@@ -157,6 +162,27 @@ class Writer:
                 raise PartialChange(_partial(first, done, change, error)) from error
             raise
 
+    async def _open_change(self) -> SeenChange:
+        """Return the open change. Raise ChangeRefused if it is a trial, which only `force` ends."""
+        found = await open_changes.seen(self._store.client)
+        if found.trial and not self._force:
+            raise ChangeRefused(
+                f"{found.trial}. A change that is made meanwhile ends that trial. Wait until it has ended, or add "
+                "--force, which ends it now"
+            )
+        if found.trial and found.trial != self._ended:
+            self._ended = found.trial
+            self._announce(f"{found.trial}. --force ends that trial.")
+        return found
+
+    async def _with_warning(self, plan: LivePlan) -> LivePlan:
+        """Return the plan of a dry run, with a warning if the change is not made before a trial has ended."""
+        found = await open_changes.seen(self._store.client) if plan.changes else SeenChange()
+        if not found.trial:
+            return plan
+        what = "This change ends that trial." if self._force else "Until that has ended, this change is refused."
+        return plan._replace(warnings=(*plan.warnings, f"{found.trial}. {what}"))
+
     async def _approved(
         self,
         approve: Approve,
@@ -173,6 +199,8 @@ class Writer:
                 f"{keys.CHANGE_DOCUMENTS} documents. Divide it"
             )
         async with approve(parts[0]) as more:
+            if not more[1]:  # a trial has its own condition on the open change
+                more = (await self._open_change()).transaction()
             found = await self._commit(parts[0], tiers, verb, "", undone, more)
         if found is None:
             raise ChangeRefused("nothing is committed: others have changed the same meanwhile, or the time was over")
@@ -198,7 +226,7 @@ class Writer:
         entry = HistoryEntry(self._store.user, round(now, 3), verb, change or own, {}, {}, undone)
         key = history_key(self._store.user, own)
         operations, conditions = batches.transaction(part, tiers, key, batches.entry_of(part, entry))
-        revision = await self._store.commit([*operations, *more[0]], [*conditions, *more[1]], own)
+        revision = await self._store.commit([*more[0], *operations], [*more[1], *conditions], own)
         return None if revision is None else (own, revision, time.monotonic())
 
 

@@ -4,32 +4,38 @@
 """The open change as an operator writes it, and what nodes answer to it.
 
 There is one at a time: its key is created, never replaced. Its lease ends it by time, whatever becomes of this process,
-and it is removed at the end of its context, also if the user interrupts the command.
+and it is removed at the end of its context, also if the user interrupts the command. A change of documents that nobody
+tries is written only while no trial is open, or removes the key in its own transaction.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime
 import time
 import typing as t
 
 from ..datastore import gateway, keys
 from ..datastore.client import EtcdClient, Unreachable
 from ..datastore.documents import RefusedDocument
-from ..datastore.gateway import Delete, EtcdError, Put, Unchanged
+from ..datastore.gateway import Condition, Delete, EtcdError, Operation, Put, Unchanged
 from ..datastore.keys import DocumentKey
 from ..datastore.live import change_answer, open_change
 from ..datastore.live.change_answer import ChangeAnswer
 from ..datastore.live.open_change import OpenChange
 from ..editing.change.change_plan import ChangeRefused
+from ..editing.change.resource_key import ResourceKey
 from ..editing.live.live_plan import DocumentChange
+from .new_id import time_of
 from .store import LiveStore
 
 #: The seconds for which the key outlives the time of its change, if nobody removes it.
 _SPARE = 10
 #: Seconds between two looks at the answers, at first and at last.
 _PAUSE, _LONGEST = 0.05, 0.25
+_NAMED = 3
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 class OwnChange(t.NamedTuple):
@@ -39,11 +45,38 @@ class OwnChange(t.NamedTuple):
     revision: int
 
 
+class SeenChange(t.NamedTuple):
+    """The open change as a writer of documents has seen it: the mod revision of its key, 0 if there is none.
+
+    `trial` says who tries what until when. It is "" if a change of documents ends no trial.
+    """
+
+    revision: int = 0
+    trial: str = ""
+
+    def transaction(self) -> tuple[tuple[Operation, ...], tuple[Condition, ...]]:
+        """Return what a transaction that changes documents has in addition: nothing else was opened, a trial ends."""
+        ended = (Delete(keys.OPEN_CHANGE),) if self.trial else ()
+        return ended, (Unchanged(keys.OPEN_CHANGE, self.revision),)
+
+
 class CollectedAnswers(t.NamedTuple):
     """What nodes have answered: `found` by node, and why the answers of `unreadable` nodes cannot be read."""
 
     found: t.Mapping[str, ChangeAnswer]
     unreadable: t.Mapping[str, str]
+
+
+async def seen(client: EtcdClient) -> SeenChange:
+    """Return the change that is open now. One that cannot be read counts as a trial."""
+    entry = await client.get(keys.OPEN_CHANGE)
+    if entry is None:
+        return SeenChange()
+    try:
+        other = open_change.decode(entry.value)
+    except RefusedDocument as error:
+        return SeenChange(entry.mod_revision, f"another change is open, which cannot be read: {str(error).rstrip('.')}")
+    return SeenChange(entry.mod_revision, _said(other) if other.kind == open_change.TRIAL else "")
 
 
 @contextlib.asynccontextmanager
@@ -103,8 +136,20 @@ def _busy(value: bytes) -> str:
         other = open_change.decode(value)
     except RefusedDocument as error:
         return f"another change is open, which cannot be read: {error} Delete {keys.OPEN_CHANGE} from the datastore"
+    return f"{_said(other)}. Try again when that has ended"
+
+
+def _said(other: OpenChange) -> str:
+    """Return who tries, or asks about, what, since when and until when by the clock of its writer's host."""
     what = "tries a change" if other.kind == open_change.TRIAL else "asks nodes about a change"
-    return f"{other.user} {what} ({other.id}), for {other.seconds} s at most. Try again when that has ended"
+    names = [str(ResourceKey(*key)) for key in other.documents]
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    of = f" of {', '.join(names[:_NAMED])}{more}" if names else ""
+    begun = time_of(other.id)
+    if begun is None:
+        return f"{other.user} {what} ({other.id}){of}, for {other.seconds} s at most"
+    end = begun + datetime.timedelta(seconds=other.seconds)
+    return f"{other.user} {what} ({other.id}){of} since {begun:{_TIME}}, until {end:{_TIME}} at the latest"
 
 
 async def collected(

@@ -373,6 +373,32 @@ def test_nodes_are_asked_and_try_it(operators: Operators) -> None:
         assert status == 1 and "nothing is committed" in err and not is_open(operators) and operators.live() == {}
 
 
+def test_a_trial_forbids_other_changes(operators: Operators) -> None:
+    """The condition on the open change, and its end in the transaction of a forced change, are as etcd means them."""
+    assert operators.apply("ada", policy("a"))[::2] == (0, "")
+    path = operators.folder / "b.json"
+    path.write_text(json.dumps([policy("b")]))
+    words = [str(ROOT / "bin" / "calicoctl"), "-c", str(operators.folder / "bob.cfg"), "apply", "-f", str(path)]
+    with AnsweringNode(operators, "kept") as node:
+        node._ended.set()  # it is silent
+        with subprocess.Popen([*words, "--confirm", "120s"], stderr=subprocess.PIPE, text=True) as trial:
+            assert _becomes(lambda: is_open(operators), 30)
+            changes = [["apply", "-f", "-"], ["delete", "gnp", "a"], ["label", "gnp", "a", "x=y"]]
+            for change in changes:
+                status, out, err = operators.run("ada", *change, given=json.dumps([policy("c")]))
+                assert (status, out) == (1, "") and err.startswith("calicoctl: bob tries a change (20"), err
+                assert " of GlobalNetworkPolicy(b) since 20" in err and err.endswith(
+                    "or add --force, which ends it now\n"
+                )
+            assert is_open(operators) and list(operators.live()) == [f"{keys.DOCUMENTS}globalnetworkpolicies/a"]
+            status, out, err = operators.run("ada", "delete", "gnp", "a", "--force")
+            assert (status, err) == (0, "") and "--force ends that trial." in out, err
+            assert not is_open(operators) and operators.live() == {}
+            trial.send_signal(signal.SIGINT)
+            trial.wait(30)
+    assert operators.live() == {}
+
+
 def test_a_writer_that_dies_leaves_a_key_that_ends_by_time(operators: Operators) -> None:
     with AnsweringNode(operators, "kept") as node:
         node._ended.set()  # it is silent

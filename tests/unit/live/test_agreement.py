@@ -216,7 +216,8 @@ def test_one_change_is_open_at_a_time(nodes: Nodes) -> None:
     other = OpenChange("20261130T160212.001-000001", "bob", "trial", 60, 1, {})
     nodes.etcd.put(keys.OPEN_CHANGE, open_change.encode(other))
     status, dummy, err = ask(nodes)
-    assert status == 1 and "bob tries a change (20261130T160212.001-000001), for 60 s at most. Try again" in err
+    said = "bob tries a change (20261130T160212.001-000001) since 2026-11-30T16:02:12Z, until 2026-11-30T16:03:12Z at "
+    assert status == 1 and err.endswith(f"calicoctl: {said}the latest. Try again when that has ended\n")
     assert nodes.is_open and nodes.etcd.leases == {}
     nodes.etcd.put(keys.OPEN_CHANGE, b"\x1b[2J")
     status, dummy, err = ask(nodes)

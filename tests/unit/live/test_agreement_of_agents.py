@@ -12,6 +12,9 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import documents, keys
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import EtcdClient
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import DocumentKey
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live import change_answer, open_change
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live.open_change import OpenChange
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.settings import DatastoreSettings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.change.change_plan import ChangeRefused
 from ansible_collections.baremetal.host_routing.plugins.module_utils.live import agreement
@@ -44,13 +47,15 @@ def policy(name: str, port: int, selector: str = "all()") -> Data:
     }
 
 
-async def apply(etcd: FakeEtcd, *contents: Data, plan: str = "", seconds: int = 0) -> tuple[LiveChange, list[str]]:
+async def apply(
+    etcd: FakeEtcd, *contents: Data, plan: str = "", seconds: int = 0, force: bool = False
+) -> tuple[LiveChange, list[str]]:
     """Apply documents as calicoctl does."""
     store, told = LiveStore(EtcdClient(etcd.members), ""), list[str]()
-    approve = agreement.approval(store, plan, seconds, told.append)
+    approve = agreement.approval(store, plan, seconds, told.append) if plan or seconds else None
     listed = [{"content": content, "place": "here"} for content in contents]
     request = {"verb": "apply", "documents": listed, "namespace": "", "skip": False, "dry_run": False, "adopt": False}
-    return await Writer(store, told.append, approve=approve).change(request), told
+    return await Writer(store, told.append, force=force, approve=approve).change(request), told
 
 
 async def seen(etcd: FakeEtcd, *contents: Data) -> t.Any:
@@ -94,5 +99,34 @@ def test_a_node_that_would_cut_itself_off_ends_the_trial(tmp_path: pathlib.Path,
             assert one.kernel.run(["iptables-save"]).output == before and one.differences() == []
             left = (keys.DOCUMENTS.encode(), keys.CHANGES.encode())
             assert not [key for key in etcd.data() if key.startswith(left)]
+
+    run(scenario())
+
+
+def test_a_change_during_a_trial_ends_it_only_by_force(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
+    """The node keeps what it tries after a refused change. A forced one puts it back, and the new policy in force."""
+    tried = {DocumentKey("GlobalNetworkPolicy", "", "a"): documents.encoded(policy("a", 8080))}
+    change = "20261130T160212.001-000001"
+
+    async def scenario() -> None:
+        one = node(tmp_path)
+        async with running(one):
+            await until(lambda: said(etcd).revision > 0, 30)
+            trial = OpenChange(change, "bob", open_change.TRIAL, 60, etcd.revision, tried)
+            etcd.put(keys.OPEN_CHANGE, open_change.encode(trial))
+            await until(lambda: ports(one) == {8080}, 30)
+            with pytest.raises(ChangeRefused, match=r"bob tries a change .*--force, which ends it now"):
+                await apply(etcd, policy("b", 9090))
+            await asyncio.sleep(5)
+            assert ports(one) == {8080}
+            dummy, told = await apply(etcd, policy("b", 9090), force=True)
+            assert told[0].endswith(" at the latest. --force ends that trial.")
+            await until(lambda: ports(one) == {9090} and answer() == change_answer.REVERTED, 30)
+            await asyncio.sleep(120)
+            assert ports(one) == {9090} and one.differences() == []
+
+    def answer() -> str:
+        value = etcd.data()[keys.answer_key("node1", change).encode()].value
+        return change_answer.decode("node1", change, value or b"").state
 
     run(scenario())
