@@ -26,6 +26,7 @@ if t.TYPE_CHECKING:
     from ..node.machine import Machine
     from ..node.store.store import Stored
     from ..state.attachment import AttachedWorkload
+    from ..state.live_policy import LivePolicy
     from ..state.node_state import NodeState
     from .agent_source import AgentSource
     from .connection.datastore_ways import DatastoreWays
@@ -88,10 +89,21 @@ class Sources:
     def stored(self) -> Stored:
         """Return the node's stored state with its date, and with the live policy that was last put in force."""
         from ..node.desired import with_live_policy
+
+        found = self._stored()
+        return dataclasses.replace(found, state=with_live_policy(self.paths.store, found.state))
+
+    def policy_parts(self) -> tuple[NodeState, t.Optional[LivePolicy]]:
+        """Return the node's stored state with the inventory's policy alone, and the live policy beside it, if any."""
+        from ..node.desired import stored_live_policy
+
+        state = self._stored().state
+        return state, stored_live_policy(self.paths.store, state)
+
+    def _stored(self) -> Stored:
         from ..node.store.store import Store
 
-        found = self._read(lambda: Store(self.paths.store).load())
-        return dataclasses.replace(found, state=with_live_policy(self.paths.store, found.state))
+        return self._read(lambda: Store(self.paths.store).load())
 
     def fleet_list(self) -> FleetList:
         """Return the nodes of the fleet, without reading the rest of the stored state."""

@@ -14,6 +14,7 @@ from ..policy.host_endpoints import Interfaces
 from ..state import live_policy
 from ..state.attachment import AttachedWorkload, with_workloads
 from ..state.derived import before_network as network_to_come
+from ..state.live_policy import LivePolicy
 from ..state.node_policy_tables import NO_INTERFACES, NO_OTHERS, NodePolicyTables, needs_interfaces
 from ..state.node_state import NodeState
 from ..state.other_endpoints import OtherEndpoints
@@ -110,17 +111,27 @@ def with_attached(machine: Machine, state: NodeState) -> NodeState:
 def with_live_policy(folder: str, state: NodeState) -> NodeState:
     """Return `state` with the live policy that an agent has last put in force, which is in the store at `folder`.
 
-    It is `state` itself where live policy is not allowed. A file that cannot be read has none: the agent reports it.
+    It is `state` itself where live policy is not allowed.
     """
-    if state.policy is None or not state.policy.settings.live:
-        return state
-    from .store import live_policy as stored_live_policy  # few runs need it, and it loads what reads resources
-
-    try:
-        live = stored_live_policy.load(folder).policy
-    except stored_live_policy.LivePolicyUnreadable:
+    live = stored_live_policy(folder, state)
+    if state.policy is None or live is None:
         return state
     return dataclasses.replace(state, policy=live_policy.merged(state.policy, live))
+
+
+def stored_live_policy(folder: str, state: NodeState) -> t.Optional[LivePolicy]:
+    """Return the live policy that an agent has last put in force, from the store at `folder`; None without any.
+
+    There is none where it is not allowed. A file that cannot be read has none: the agent reports it.
+    """
+    if state.policy is None or not state.policy.settings.live:
+        return None
+    from .store import live_policy as stored  # few runs need it, and it loads what reads resources
+
+    try:
+        return stored.load(folder).policy
+    except stored.LivePolicyUnreadable:
+        return None
 
 
 def others(machine: Machine, state: NodeState) -> OtherEndpoints:

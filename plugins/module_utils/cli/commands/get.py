@@ -131,14 +131,20 @@ def _with_heartbeats(kind: Kind, sources: Sources) -> Kind:
 
 
 def _with_source(kind: Kind, sources: Sources) -> Kind:
-    """Return a kind of policy with a column that says whether a resource is live, where the datastore is asked."""
+    """Return a kind of policy with a column that says whether a resource is live, where there is live policy."""
     from ...datastore.keys import LIVE_KINDS
 
-    if kind.name not in LIVE_KINDS or sources.is_node or not sources.connection.possible:
+    if kind.name not in LIVE_KINDS or not (sources.is_node or sources.connection.possible):
         return kind
-    from ..fleet import live_resources
+    if sources.is_node:
+        from ..fleet import policy_sources
 
-    return dataclasses.replace(kind, columns={**kind.columns, "SOURCE": live_resources.source_of})
+        cell = policy_sources.of_node(kind, sources)
+    else:
+        from ..fleet import live_resources
+
+        cell = live_resources.source_of
+    return dataclasses.replace(kind, columns={**kind.columns, "SOURCE": cell}) if cell else kind
 
 
 def _check_watch(arguments: argparse.Namespace, wanted: t.Sequence[WantedResources], sources: Sources) -> None:

@@ -31,12 +31,12 @@ from .. import datastore_source
 from ..connection.datastore_ways import DatastoreWays, NotOurs
 from ..errors import CommandError
 from ..render.kind import Document, Kind, name_of, namespace_of
+from .policy_sources import BOTH, INVENTORY, LIVE
 
 #: Seconds for a listing, and the most keys and bytes of values that are read for it.
 _SECONDS, _MOST_KEYS, _MOST_BYTES = 20.0, 50_000, 256 << 20
 #: Seconds without a message after which a watch begins again, and before it does.
 _SILENCE, _AGAIN = 900.0, 1.0
-_LIVE, _INVENTORY, _BOTH = "live", "inventory", "inventory, hiding a live one"
 _TYPES = {"ADDED": "created", "MODIFIED": "changed", "DELETED": "deleted"}
 
 
@@ -140,7 +140,7 @@ def _shown(change: KeyChange, chosen: t.Callable[[Document], bool], output: str)
         return ""
     kind = "DELETED" if change.value is None else "ADDED" if change.created else "MODIFIED"
     if output == "json":
-        document = with_source(document, _LIVE, change.mod_revision)
+        document = with_source(document, LIVE, change.mod_revision)
         return json.dumps({"type": kind, "object": document}) + "\n"
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     name = f"{key.namespace}/{key.name}" if key.namespace else key.name
@@ -174,13 +174,13 @@ async def _listed(client: EtcdClient, kind: str) -> Listed:
                     complaints.append(f"{terminal_text.cut(entry.key, 320)} of the datastore is left out: {error}")
                     continue
                 if root == keys.DOCUMENTS:
-                    found[key] = with_source(document, _LIVE, entry.mod_revision)
+                    found[key] = with_source(document, LIVE, entry.mod_revision)
                 else:
-                    found[key] = with_source(document, _BOTH if key in found else _INVENTORY)
+                    found[key] = with_source(document, BOTH if key in found else INVENTORY)
     default = DocumentKey("Tier", "", resources.DEFAULT_TIER)
     if kind == "Tier":
         document = resources.parse({"kind": "Tier", "metadata": {"name": resources.DEFAULT_TIER}}).to_document()
-        found.setdefault(default, with_source(document, _INVENTORY))
+        found.setdefault(default, with_source(document, INVENTORY))
     documents = sorted(found.values(), key=lambda document: (namespace_of(document), name_of(document)))
     return Listed(documents, revision, complaints[:1] + _more(complaints))
 

@@ -11,9 +11,15 @@ import typing as t
 
 import pytest
 import yaml
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import DocumentKey
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live import live_documents
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live.live_reader import ReadDocument
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import live_policy as stored_live_policy
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.live_policy import StoredLivePolicy
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import model
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.documents import from_resources
 from ansible_collections.baremetal.host_routing.plugins.module_utils.resources.api import Resource, parse
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state import live_policy
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
     PolicySettings,
     PolicyState,
@@ -106,6 +112,68 @@ def test_get_prints_tables_of_policies(guarded: Node, arguments: str, expected: 
         assert [line.split() for line in out.splitlines()] == [line.split() for line in expected.splitlines()]
     else:
         assert out == expected
+
+
+LIVE = [
+    resource("Tier", "platform", order=99),
+    resource("Tier", "shops", order=20),
+    resource("GlobalNetworkPolicy", "platform.dns", tier="platform", order=7),
+    resource("GlobalNetworkPolicy", "shops.open", tier="shops", order=3),
+    resource("NetworkPolicy", "shop", namespace="test"),
+    resource("StagedNetworkPolicy", "later"),
+    resource("GlobalNetworkSet", "blocked", nets=["203.0.113.7/32"]),
+    resource("NetworkSet", "friends", nets=["203.0.113.9/32"], namespace="prod"),
+]
+
+
+def with_live(node: Node, allowed: bool = True) -> None:
+    """Let the node have a live policy on its disk."""
+    settings = dataclasses.replace(POLICY.settings, live=allowed)
+    node.store(dataclasses.replace(STATE, policy=dataclasses.replace(POLICY, settings=settings)))
+    documents = {}
+    for one in LIVE:
+        key = DocumentKey(one.KIND, getattr(one.metadata, "namespace", ""), one.name)
+        value = live_documents.value_of(one)
+        documents[key] = ReadDocument(value, live_documents.pack(value))
+    values = [one.value for one in documents.values() if one.value is not None]
+    stored = StoredLivePolicy(live_policy.resolve(POLICY.policy_set, values), documents, 1, 1)
+    stored_live_policy.save(node.machine.store, stored)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sources"),
+    [
+        ("gnp", {"platform.dns": "inventory, hiding a live one", "shops.open": "live"}),
+        ("np -A", {"db": "inventory", "shop": "inventory", "shop test": "live"}),
+        ("snp", {"db": "inventory", "later": "live"}),
+        ("tiers", {"platform": "inventory, hiding a live one", "shops": "live", "default": "inventory"}),
+        ("gnetsets", {"offices": "inventory", "blocked": "live"}),
+        ("netsets -A", {"friends": "inventory, hiding a live one"}),
+    ],
+)
+def test_a_node_says_what_is_live(guarded: Node, arguments: str, sources: t.Mapping[str, str]) -> None:
+    """The column is there with -o wide alone, and documents stay as they are."""
+    with_live(guarded)
+    status, out, err = guarded.run("get", *arguments.split(), "-o", "wide")
+    assert (status, err) == (0, "")
+    heading, *rows = out.strip().splitlines()
+    place = heading.index("SOURCE")
+    first = heading.index("NAME ")
+    found = {}
+    for row in rows:
+        name = row[first:].split()[0]
+        found[f"{name} test" if row.startswith("test ") else name] = row[place:]
+    assert found == sources
+    assert "SOURCE" not in guarded.run("get", *arguments.split())[1]
+    assert "host-routing/source" not in guarded.run("get", *arguments.split(), "-o", "yaml")[1]
+
+
+def test_a_node_without_live_policy_has_calicos_columns(guarded: Node) -> None:
+    with_live(guarded, allowed=False)
+    for kind in ("gnp", "np", "tiers", "gnetsets"):
+        assert "SOURCE" not in guarded.run("get", kind, "-o", "wide")[1]
+    with_live(guarded)
+    assert "SOURCE" not in guarded.run("get", "profiles", "-o", "wide")[1]
 
 
 @pytest.mark.parametrize("kind", KINDS)
