@@ -13,7 +13,11 @@ One has its policies from documents, the other from its state, by node.apply. Fi
   one       processor seconds of the agent for one changed policy of these 500, as a part of node.apply's for it
   memory    MiB of the agent's resident memory with these policies, more than that of the other
   load      seconds in which a process without an agent, such as the boot unit, reads these policies from the disk
+  add       a workload is added on both nodes in turns: the agent with live policy as a multiple of the other
+  asked     the same on the node with live policy alone: at the moment of an operator's question, and in peace
+  told      milliseconds of processor time of all members for one of 1,000 nodes that say what they have in force
 
+Ratios of add and asked are medians of the ratio within each turn.
 The exit status is 1 if a goal is missed.
 """
 
@@ -24,6 +28,7 @@ import asyncio
 import contextlib
 import dataclasses
 import json
+import os
 import pathlib
 import statistics
 import sys
@@ -34,13 +39,22 @@ import typing as t
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / ".build" / "collections")]
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.release import VERSION  # noqa: E402
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import documents, keys  # noqa: E402
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import EtcdClient  # noqa: E402
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import Put  # noqa: E402
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import DocumentKey  # noqa: E402
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live import (  # noqa: E402
     live_documents,
+    open_change,
     policy_heartbeat,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live.open_change import (  # noqa: E402
+    QUESTION,
+    OpenChange,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live.policy_heartbeat import (  # noqa: E402
+    PolicyHeartbeat,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import rights  # noqa: E402
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import live_policy  # noqa: E402
@@ -67,6 +81,7 @@ GOALS = {
     "all_to_apply": 2.0,
     "one_to_apply": 0.1,
     "memory_more_mib": 2.0,
+    "add_to_other": 1.03,
 }
 POLICIES, RULES, APPS, ELSEWHERE = 500, 60, 20, 10_000
 _REST = 5.0  # seconds after which nothing of a change is under way
@@ -129,6 +144,22 @@ class Store:
                 return time.perf_counter()
             time.sleep(0.005)
 
+    def ask(self, identity: str, document: Document) -> None:
+        """Ask all nodes what a document would change."""
+        change = put(document)
+        key = keys.parse_document_key(change.key)
+        assert key is not None
+        entry = self._loop.run_until_complete(self._operator.get(change.key))
+        assert entry is not None
+        question = OpenChange(identity, "bench", QUESTION, 10, entry.mod_revision, {key: change.value})
+        written = [Put(keys.OPEN_CHANGE, open_change.encode(question))]
+        assert self._loop.run_until_complete(self._operator.write(written))
+
+    def until_answered(self, identity: str) -> None:
+        key = keys.answer_key("node1", identity)
+        while self._loop.run_until_complete(self._operator.get(key)) is None:
+            time.sleep(0.005)
+
     def close(self) -> None:
         self._loop.run_until_complete(self._operator.close())
 
@@ -152,6 +183,57 @@ def apply(node: Daemon, found: NodeState) -> tuple[float, float]:
     began, used = time.perf_counter(), node.processor_seconds()
     assert node.call("node.apply", removals=True)["problems"] == []
     return time.perf_counter() - began, node.processor_seconds() - used
+
+
+def added(node: Daemon, name: str, number: int) -> float:
+    """Add a workload, delete it again, and return the seconds until the answer to the first."""
+    netns = node.netns(name)
+    began = time.perf_counter()
+    node.call("workload.add", name=name, netns=netns, labels={"app": f"a{number % APPS}"})
+    seconds = time.perf_counter() - began
+    node.delete(name)
+    node.settled()
+    return seconds
+
+
+def adds(store: Store, live: Daemon, other: Daemon, turns: int) -> dict[str, float]:
+    """Return the figures `add` and `asked`."""
+    to_other, asked = [], []
+    for number in range(turns):
+        pair = (live, other) if number % 2 else (other, live)
+        times = {node: added(node, "turn", number) for node in pair}
+        to_other.append(times[live] / times[other])
+    for number in range(turns // 2):
+        quiet = added(live, "quiet", number)
+        store.ask(f"bench{number}", policy(number, 3))
+        asked.append(added(live, "asked", number) / quiet)
+        store.until_answered(f"bench{number}")
+    return {
+        "add_to_other": statistics.median(to_other),
+        "asked_to_quiet": statistics.median(asked),
+    }
+
+
+async def told(cluster: EtcdCluster) -> float:
+    """Return the milliseconds of the members' processor time for the word of one of 1,000 nodes."""
+
+    async def say(client: EtcdClient, numbers: t.Iterable[int]) -> None:
+        for number in numbers:
+            said = PolicyHeartbeat(f"far{number}", time.time(), VERSION, 1, 1)
+            await client.write([Put(keys.policy_heartbeat_key(said.node), policy_heartbeat.encode(said))])
+
+    clients = [cluster.operator() for _ in range(100)]
+    used = sum(processor_seconds(member.pid) for member in cluster.members)
+    await asyncio.gather(*(say(one, range(first, 1000, 100)) for first, one in enumerate(clients)))
+    used = sum(processor_seconds(member.pid) for member in cluster.members) - used
+    for one in clients:
+        await one.close()
+    return used
+
+
+def processor_seconds(pid: int) -> float:
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def measure(cluster: EtcdCluster, live: Daemon, other: Daemon, count: int) -> dict[str, float]:
@@ -184,6 +266,8 @@ def measure(cluster: EtcdCluster, live: Daemon, other: Daemon, count: int) -> di
     stored = live_policy.load(str(live.folder / "lib"))
     load = time.perf_counter() - began
     assert len(stored.documents) == POLICIES
+    figures = adds(store, live, other, count)
+    figures["told_ms"] = loop.run_until_complete(told(cluster))
     store.close()
     loop.close()
     return {
@@ -195,6 +279,7 @@ def measure(cluster: EtcdCluster, live: Daemon, other: Daemon, count: int) -> di
         "one_to_apply": statistics.median(one) / statistics.median(one_applied),
         "memory_more_mib": more,
         "load_seconds": load,
+        **figures,
     }
 
 

@@ -12,6 +12,7 @@ import functools
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -213,15 +214,29 @@ OPEN_TO_WEB = "{apiVersion: projectcalico.org/v3, kind: GlobalNetworkSet, metada
 CHANGES = 100 if LONG else 15
 
 
-def operator(fleet: Fleet, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
+def operator(
+    fleet: Fleet, *words: str, given: str = "", folder: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run calicoctl as the operator ada, where the playbooks run."""
     config = Path(fleet.inventory) / ".calico.etcd" / "operators" / "ada" / "calicoctl.cfg"
     command = [*fleet.inside, sys.executable, str(ROOT / "bin" / "calicoctl"), "-c", str(config), *words]
-    return subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(command, input=given, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+
+
+def type_commands_of_readme(fleet: Fleet, folder: Path) -> None:
+    """Run the commands about live policy of README.md, with the file policy.yaml in `folder`."""
+    block = re.search(r"<!-- live: .*?```\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    assert block is not None
+    commands = [shlex.split(line, comments=True) for line in block.group(1).splitlines()]
+    assert [words[1] for words in commands] == ["apply", "apply", "history"]
+    for program, *words in commands:
+        assert program == "bin/calicoctl"
+        done = operator(fleet, *words, folder=folder)
+        assert done.returncode == 0, (words, done)
 
 
 def test_an_operator_changes_policy_on_all_nodes_without_a_run(
-    lab: BaseLab, fleet: Fleet, record_property: Callable[[str, object], None]
+    lab: BaseLab, fleet: Fleet, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     """A change is in force before its command returns, on trial or at once, and is undone by one command."""
     addresses = sorted({node.control_address for node in NODES.values()})
@@ -259,8 +274,9 @@ def test_an_operator_changes_policy_on_all_nodes_without_a_run(
             times.append(time.monotonic() - began)
             assert done.returncode == 0, done
             assert answers() is bool(number % 2)
-        done = operator(fleet, "apply", "-f", "-", "--confirm", "60s", given=CLOSE_TO_WEB)
-        assert done.returncode == 0 and not answers(), done
+        (tmp_path / "policy.yaml").write_text(CLOSE_TO_WEB, "utf-8")
+        type_commands_of_readme(fleet, tmp_path)
+        assert not answers()
         (Path(fleet.inventory) / ".live").mkdir()
         config = Path(fleet.inventory) / ".calico.etcd" / "operators" / "ada" / "calicoctl.cfg"
         folder = ["-e", f"folder={Path(fleet.inventory) / '.live'}", "-e", f"datastore={config}"]
