@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.live_source import without_live_documents
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import rights
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
@@ -53,7 +54,7 @@ class ActionModule(GuardedAction):
     def _publish(self, task_vars: dict[str, t.Any], args: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         """Return the keys of the task's result. Raise FleetError, DatastoreRefused, or OSError for missing targets."""
         fleet, datastore = targets.load(args["fleet"]).fleet, targets.load_datastore(args["fleet"])
-        nothing: dict[str, t.Any] = {"changed": False, "reachable": None, "version": "", "plan": []}
+        nothing: dict[str, t.Any] = {"changed": False, "reachable": None, "version": "", "plan": [], "live": []}
         if datastore is None or fleet is None:
             return nothing
         secret = access.node_secret(task_vars)
@@ -81,7 +82,7 @@ class ActionModule(GuardedAction):
                 "each other. The next run publishes what this one could not."
             )
             if live is not None:
-                warning += " The plan is without live documents."
+                warning += f" The plan is {without_live_documents('the datastore does not answer')}."
             return {**nothing, "reachable": False, "warnings": [warning]}
         files = operator_files.bring(datastore, secret, etcd_folder.folder_of(task_vars), self._task.check_mode)
         done = dataclasses.replace(done, changes=(*done.changes, *files.changes))
@@ -90,6 +91,7 @@ class ActionModule(GuardedAction):
             "reachable": True,
             "version": done.version,
             "plan": datastore_lines.plan(done.changes),
+            "live": datastore_lines.plan(done.review.changes),
             "warnings": [
                 *done.review.notices,
                 *datastore_lines.left_behind(done.left_behind),

@@ -44,6 +44,7 @@ class ActionModule(GuardedAction):
             {
                 "path": {"type": "str", "required": True},
                 "run": {"type": "str", "required": True},
+                "datastore": {"type": "str"},
                 "plan": {"type": "str", "required": True},
                 "convergence": {"type": "str"},
                 "reachability": {"type": "str"},
@@ -122,6 +123,7 @@ class ActionModule(GuardedAction):
             )
             lines, gaps = verdict.lines, verdict.untried
         phases = {str(name): read(str(variable), report_readers.CHANGES) for name, variable in args["phases"].items()}
+        datastore = next(iter(self._read(task_vars, args["datastore"], None).values()), {})
         try:
             fleet = targets.load(str(run.get("path", ""))).fleet
         except OSError:
@@ -142,8 +144,8 @@ class ActionModule(GuardedAction):
                 self._task.check_mode,
                 str(run.get("plan", "")),
                 str(run.get("approval", "")),
-                [str(line) for line in run.get("impact", ())],
-                [str(warning) for warning in run.get("warnings", ())],
+                [str(line) for line in (*run.get("impact", ()), *datastore.get("live", ()))],
+                [str(warning) for warning in (*run.get("warnings", ()), *datastore.get("warnings", ()))],
                 run_report.phase_lines(phases),
                 [str(problem) for gate in gates.values() for problem in gate.get("problems", ())],
                 gaps,

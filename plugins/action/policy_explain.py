@@ -10,7 +10,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow.fl
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow.flow_question import Asked
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow.flow_sweep import FlowSweep, answer
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.answer_action import AnswerAction
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.datastore import attached_workloads
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.datastore import attached_workloads, live_network
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines.shown_path import shown_path
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import fleet_source
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.inventory_network import known_network
@@ -21,9 +21,10 @@ _OPTIONS = ("from", "to", "port")
 class ActionModule(AnswerAction):
     """The action policy_explain, which prints how policy judges a flow, by the inventory and the lockfile.
 
-    Ends that these do not know are looked up in the fleet's datastore, if it has one: agents attach workloads.
-    The result has `verdict`, `lines` and `answer`. The task fails if the inventory, the lockfile or the question is
-    invalid, or if the verdict is not the one in `expect`.
+    Ends that these do not know are looked up in the fleet's datastore, if it has one: agents attach workloads. With
+    live policy, live documents are read there, and the answer says if they are not. The result has `verdict`, `lines`
+    and `answer`. The task fails if the inventory, the lockfile or the question is invalid, or if the verdict is not the
+    one in `expect`.
     """
 
     OPTIONS = {
@@ -56,5 +57,6 @@ def _ask(task_vars: dict[str, t.Any], args: t.Mapping[str, t.Any]) -> t.Union[Fl
     if not run.before:
         lockfile = shown_path(run.lockfile)
         notices.append(f"{lockfile} does not exist yet: addresses are those that a first run would plan")
-    known, more = attached_workloads.of_question(known_network(run.fleet), asked, task_vars)
-    return answer(known, asked, [*notices, *more])
+    network, live = live_network.of_question(known_network(run.fleet), run.fleet, task_vars)
+    known, more = attached_workloads.of_question(network, asked, task_vars)
+    return answer(known, asked, [*notices, *live, *more])

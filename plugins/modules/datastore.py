@@ -71,4 +71,10 @@ plan:
   type: list
   elements: str
   sample: ["+ user     node4  role node4"]
+live:
+  description: What the run means for live documents, one line for each. The lines are in RV(plan), too.
+  returned: success
+  type: list
+  elements: str
+  sample: ["~ live     Tier security    comes into force: the inventory has none of this name any more"]
 """

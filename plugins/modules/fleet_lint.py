@@ -78,6 +78,11 @@ left_out:
     rule: {description: Name of the rule; V(refused) for an impossible setting., type: str}
     subject: {description: 'For rule V(refused), the variable or kind of resource; empty for others.', type: str}
     count: {description: Number of findings of this kind that are left out of RV(findings)., type: int}
+notes:
+  description: What was not looked at, such as live documents with C(calico_live_policy).
+  returned: success
+  type: list
+  elements: str
 lines:
   description: The findings as printed for people.
   returned: success

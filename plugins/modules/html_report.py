@@ -35,6 +35,11 @@ options:
       - Name of the variable in which M(baremetal.host_routing.fleet) was registered.
     type: str
     required: true
+  datastore:
+    description:
+      - Name of the variable in which M(baremetal.host_routing.datastore) was registered, if it was. The page has what
+        it said of live documents, and its warnings.
+    type: str
   plan:
     description:
       - Name of the variable in which M(baremetal.host_routing.node) was registered.

@@ -14,6 +14,8 @@ description:
     why they did not match, and which way the packet takes.
   - Everything is computed on the controller from the inventory and its lockfile. It connects to no node, so it answers
     while hosts are down, and before the policy is rolled out.
+  - With C(calico_live_policy), live documents are read from the datastore, and a note in the answer says so. If they
+    cannot be read, the answer is without them, and a note says why.
   - Workloads that agents attached between runs are not in the inventory. If O(from) or O(to) is none of its own, and
     the fleet has a datastore, it is looked up there. Without one, C(calicoctl policy explain) on a node knows the
     present workloads of that node.
@@ -116,7 +118,9 @@ answer:
     to: {description: The same for the receiving end., type: dict}
     flow: {description: The first packet of the flow., type: dict}
     stages:
-      description: The tiers and policies in the order of evaluation, and every rule that was tried.
+      description:
+        - The tiers and policies in the order of evaluation, and every rule that was tried.
+        - With C(calico_live_policy), C(source) says where a rule is from, C(live) or C(inventory).
       type: list
       elements: dict
     flows:

@@ -1,13 +1,21 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The annotation by which a listing says where a resource is from. It is never written."""
+"""The words by which answers say where policy is from: an annotation of listings, and what lacks live documents.
+
+The annotation is never written.
+"""
 
 from __future__ import annotations
 
 import typing as t
 
 SOURCE = "baremetal.host-routing/source"
+
+
+def without_live_documents(why: str) -> str:
+    """Return the clause, without a full stop, by which an answer says that it lacks live documents, and `why`."""
+    return f"without live documents: {why}, ask `calicoctl policy explain` on a node"
 
 
 def with_source(document: t.Mapping[str, t.Any], source: str, revision: int = 0) -> dict[str, t.Any]:

@@ -25,6 +25,7 @@ if t.TYPE_CHECKING:
     from ..node.ipam.local_ipam import LocalIpam
     from ..node.machine import Machine
     from ..node.store.store import Stored
+    from ..policy.model import LiveNames
     from ..state.attachment import AttachedWorkload
     from ..state.live_policy import LivePolicy
     from ..state.node_state import NodeState
@@ -88,10 +89,15 @@ class Sources:
 
     def stored(self) -> Stored:
         """Return the node's stored state with its date, and with the live policy that was last put in force."""
-        from ..node.desired import with_live_policy
+        return self.stored_with_names()[0]
+
+    def stored_with_names(self) -> tuple[Stored, t.Optional[LiveNames]]:
+        """Return what `stored` does, and the names of live documents in it; None where there are none."""
+        from ..node.desired import with_live_names
 
         found = self._stored()
-        return dataclasses.replace(found, state=with_live_policy(self.paths.store, found.state))
+        state, names = with_live_names(self.paths.store, found.state)
+        return dataclasses.replace(found, state=state), names
 
     def policy_parts(self) -> tuple[NodeState, t.Optional[LivePolicy]]:
         """Return the node's stored state with the inventory's policy alone, and the live policy beside it, if any."""

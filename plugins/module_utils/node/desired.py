@@ -11,6 +11,7 @@ import typing as t
 
 from ..dataplane.kernel.port import Kernel
 from ..policy.host_endpoints import Interfaces
+from ..policy.model import LiveNames
 from ..state import live_policy
 from ..state.attachment import AttachedWorkload, with_workloads
 from ..state.derived import before_network as network_to_come
@@ -113,10 +114,16 @@ def with_live_policy(folder: str, state: NodeState) -> NodeState:
 
     It is `state` itself where live policy is not allowed.
     """
+    return with_live_names(folder, state)[0]
+
+
+def with_live_names(folder: str, state: NodeState) -> tuple[NodeState, t.Optional[LiveNames]]:
+    """Return what `with_live_policy` does, and the names of live documents in it; None where there are none."""
     live = stored_live_policy(folder, state)
     if state.policy is None or live is None:
-        return state
-    return dataclasses.replace(state, policy=live_policy.merged(state.policy, live))
+        return state, None
+    names = live_policy.names_with_effect(state.policy.policy_set, live)
+    return dataclasses.replace(state, policy=live_policy.merged(state.policy, live)), names
 
 
 def stored_live_policy(folder: str, state: NodeState) -> t.Optional[LivePolicy]:

@@ -253,6 +253,13 @@ def _shared(own: tuple[_V, ...], known: tuple[_V, ...]) -> tuple[_V, ...]:
     return known if found == known else found
 
 
+class LiveNames(t.NamedTuple):
+    """The names of the tiers and policies of a PolicySet that are those of live documents."""
+
+    tiers: frozenset[str] = frozenset()
+    policies: frozenset[str] = frozenset()
+
+
 def policy_set(
     tiers: t.Iterable[PolicyTier] = (),
     policies: t.Iterable[Policy] = (),

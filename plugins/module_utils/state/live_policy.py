@@ -13,7 +13,7 @@ import dataclasses
 import typing as t
 
 from ..policy import model
-from ..policy.model import Policy, PolicyNetworkSet, PolicySet, PolicyTier
+from ..policy.model import LiveNames, Policy, PolicyNetworkSet, PolicySet, PolicyTier
 from .policy_state import PolicyState
 
 #: What a live document is for policy.
@@ -107,6 +107,14 @@ def without_effect(policy: PolicySet, live: LivePolicy) -> tuple[tuple[str, str]
         for kind, own, others in pairs
         for one in others
         if one.name in {value.name for value in own} and one.name != model.DEFAULT_TIER
+    )
+
+
+def names_with_effect(policy: PolicySet, live: LivePolicy) -> LiveNames:
+    """Return the names of the live values that are in force beside the inventory's `policy`."""
+    return LiveNames(
+        frozenset(one.name for one in _beside(policy.tiers, live.tiers)),
+        frozenset(one.name for one in _beside(policy.policies, live.policies)),
     )
 
 

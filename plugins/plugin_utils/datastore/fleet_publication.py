@@ -9,6 +9,7 @@ import dataclasses
 import time
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.live_source import without_live_documents
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import Change
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import heartbeats, keys
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import EtcdClient
@@ -153,7 +154,8 @@ async def _reviewed(client: EtcdClient, seen: ObservedCluster, live: t.Optional[
     try:
         return live_policy.review(before, live, await exchange.live_documents(client))
     except exchange.UnreadDocuments as error:
-        return LiveReview(notices=(f"The plan is without live documents: {error}. Remove some (calicoctl delete).",))
+        plan = f"The plan is {without_live_documents(str(error))}"
+        return LiveReview(notices=(f"{plan}. Remove some (calicoctl delete).",))
 
 
 def published(fleet: Fleet, secret: bytes, live: t.Optional[InventoryPolicy] = None) -> Published:

@@ -23,8 +23,8 @@ FIRST = 3  # the number of findings that a message names if they are not printed
 
 
 def text(looked: Looked) -> list[str]:
-    """Return the table, a line that counts findings that are not in it, if any, and the verdict."""
-    return [*table(looked.findings), _verdict(looked)]
+    """Return the table, a line that counts findings that are not in it, if any, the notes and the verdict."""
+    return [*table(looked.findings), *(f"note   {note}" for note in looked.notes), _verdict(looked)]
 
 
 def table(findings: t.Sequence[LintFinding]) -> list[str]:

@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.live_source import without_live_documents
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.garbage import uncollected
@@ -45,7 +46,8 @@ class Looked:
     """The findings, errors first, and the numbers of nodes and rules that were checked.
 
     Both numbers are 0 if errors kept the rules from being checked. `waiting` is the number of rules that are checked
-    only when nothing is refused. `complete` is False if the search for errors ended before its end.
+    only when nothing is refused. `complete` is False if the search for errors ended before its end. `notes` say what
+    was not looked at.
     """
 
     findings: tuple[LintFinding, ...]
@@ -53,6 +55,7 @@ class Looked:
     rules: int = 0
     waiting: int = 0
     complete: bool = True
+    notes: tuple[str, ...] = ()
 
     @property
     def errors(self) -> int:
@@ -68,8 +71,9 @@ class Looked:
         """Return the findings as a dict for programs.
 
         The keys are good, errors and warnings_found (numbers), findings (a list of dicts with the fields of
-        LintFinding, at most MOST_OF_A_KIND of a kind) and left_out (a list of dicts with the fields of FindingKind and
-        a count). `good` is False if there is an error, and with `strict` also if there is a warning.
+        LintFinding, at most MOST_OF_A_KIND of a kind), left_out (a list of dicts with the fields of FindingKind and a
+        count) and notes (a list of texts). `good` is False if there is an error, and with `strict` also if there is a
+        warning.
         """
         shown, more = bounded(self.findings)
         return {
@@ -78,6 +82,7 @@ class Looked:
             "warnings_found": self.warnings,
             "findings": [dataclasses.asdict(one) for one in shown],
             "left_out": [{**kind._asdict(), "count": count} for kind, count in more.items()],
+            "notes": list(self.notes),
         }
 
 
@@ -99,7 +104,15 @@ def lint(
         return Looked((_shortened(refusals.finding(error)),))
     documents = fleet_documents.readable(hosts, task_vars, instead)
     written = dataclasses.replace(written_source.read(task_vars, hosts), without_effect=documents.without_effect)
-    return _judged(task_vars, documents.hosts, _read(documents, refused, task_vars), written)
+    looked = _judged(task_vars, documents.hosts, _read(documents, refused, task_vars), written)
+    return dataclasses.replace(looked, notes=tuple(_notes(documents.hosts)))
+
+
+def _notes(hosts: t.Sequence[Host]) -> t.Iterator[str]:
+    """Yield a note in a fleet with live policy: the inventory does not have all of its policy."""
+    with contextlib.suppress(FleetError):
+        if variables.of_fleet(hosts, LIVE_POLICY):
+            yield without_live_documents("validate reads the inventory alone")
 
 
 def refused(task_vars: t.Mapping[str, t.Any]) -> list[LintFinding]:

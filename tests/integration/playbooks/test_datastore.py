@@ -8,6 +8,7 @@ The tests run in their order: each goes on with the fleet that the one before ha
 
 from __future__ import annotations
 
+import html
 import ipaddress
 import json
 import pathlib
@@ -286,8 +287,13 @@ def test_a_run_goes_on_without_the_datastore(fleet: Fleet) -> None:
     assert printed.count("The datastore was not updated: no member of the etcd cluster answers") == 1
     assert "The run goes on without it, and nodes keep what they know of each other." in printed
     assert "without live documents" not in printed
-    planned = fleet.run("site", "--check", calico_live_policy=True, calico_policy_enabled=True)
-    assert "The next run publishes what this one could not. The plan is without live documents." in planned
+    live, page = {"calico_live_policy": True, "calico_policy_enabled": True}, fleet.folder.parent / "plan.html"
+    planned = fleet.run("site", "--check", "-e", f"report={page}", **live)
+    for said in (planned, re.sub(r"\s+", " ", html.unescape(page.read_text()))):
+        assert (
+            "The next run publishes what this one could not. The plan is without live documents: the datastore does "
+            "not answer, ask `calicoctl policy explain` on a node."
+        ) in said
 
 
 def test_a_node_that_is_removed_leaves_no_key_and_no_user(fleet: Fleet) -> None:

@@ -12,10 +12,12 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_st
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     InterfaceAddress,
     NewLink,
+    RouteAttributes,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import DocumentKey
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live import live_documents
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live.live_reader import ReadDocument
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change.verdicts import lockout_check
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.desired import (
     RecordsUnreadable,
     as_readable,
@@ -24,6 +26,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.desire
     interfaces_of,
     of_machine,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.host.ssh_session import SshSession
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.local_ipam import (
     IpamUnreadable,
     LocalIpam,
@@ -57,6 +60,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.polic
 )
 
 from tests.fakes.kernel import FakeKernel
+from tests.unit.dataplane.suites.drivers import write_route
 
 A, B, C = (Block(f"10.0.0.{first}/30", "p") for first in (0, 4, 8))
 STATE = NodeState(
@@ -169,3 +173,22 @@ def test_live_policy_on_the_disk_is_like_that_of_the_inventory(machine, tmp_path
     assert (found.iptables, found.ipsets) == (expected.iptables, expected.ipsets) != (without.iptables, without.ipsets)
     (tmp_path / live_policy.FILE).write_text("rubbish")
     assert what(machine, state).iptables == without.iptables
+
+
+def test_the_preview_of_sessions_has_live_policy(machine, tmp_path):
+    """A run learns which SSH connections its policy would deny together with live documents."""
+    machine.store = str(tmp_path)
+    machine.sessions = lambda: (SshSession("10.10.1.1", 51444, "10.10.1.11", 22),)
+    machine.kernel.link_add(NewLink("eth0", "bridge"))
+    machine.kernel.link_set("eth0", up=True)
+    machine.kernel.address_add(InterfaceAddress("eth0", "10.10.1.11", 24))
+    write_route(machine.kernel, "0.0.0.0/0", RouteAttributes(device="eth0", gateway="10.10.1.254"))
+    host = Endpoint("HostEndpoint", "node1-net", "node1", addresses=("10.10.1.11",), profiles=("open",))
+    own = policy_set([], [], [dataclasses.replace(allow_all(), name="open")])
+    settings = PolicySettings(live=True, failsafe_inbound=(), failsafe_outbound=())
+    state = dataclasses.replace(STATE, policy=PolicyState(own, (host,), settings))
+    assert lockout_check.newly_denied(machine, state) == []
+    documents = {DocumentKey("GlobalNetworkPolicy", "", "block"): ReadDocument(LIVE, live_documents.pack(LIVE))}
+    live_policy.save(machine.store, StoredLivePolicy(resolve(own, [LIVE]), documents, 1, 1))
+    (found,) = lockout_check.newly_denied(machine, state)
+    assert found.by == "block#1 (ingress, HostEndpoint node1-net)"

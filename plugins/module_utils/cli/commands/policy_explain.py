@@ -75,7 +75,7 @@ def _known(sources: Sources) -> KnownNetwork:
 
     Raise what Sources does, and KernelError if addresses cannot be read. `device_to` of the result raises that, too.
     """
-    stored = sources.stored()
+    stored, live = sources.stored_with_names()
     attached = sources.workloads()
     state = with_workloads(stored.state, attached, ())
     kernel = sources.machine.kernel
@@ -125,6 +125,7 @@ def _known(sources: Sources) -> KnownNetwork:
         members6=_members(state, "address6"),
         attached="Other nodes' workloads are those that the datastore has." if datastore is not None else "",
         containers=container_names.by_container(attached),
+        live=live,
     )
 
 

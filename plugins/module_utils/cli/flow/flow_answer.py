@@ -35,7 +35,13 @@ class FlowAnswer:
         if asked.policy is None:
             return [f"ALLOW  {asked.known.who} has no policy: all that can be routed passes", *way]
         return explanation.explain(
-            self._answer, asked.flow, asked.evaluator, self.knowledge(), way=way, all_policies=all_policies
+            self._answer,
+            asked.flow,
+            asked.evaluator,
+            self.knowledge(),
+            way=way,
+            all_policies=all_policies,
+            live=asked.known.live,
         )
 
     def document(self) -> Data:
@@ -51,7 +57,7 @@ class FlowAnswer:
             "from": _end_document(asked.source),
             "to": _end_document(asked.destination),
             "flow": dataclasses.asdict(asked.flow),
-            **explanation.to_document(self._answer),
+            **explanation.to_document(self._answer, asked.known.live),
             "path": {"text": self._steps(), "mtu": self._mtu()},
             "known": self.knowledge(),
             "notes": list(self.notes()),

@@ -10,7 +10,7 @@ import typing as t
 
 from ...base.addresses import family_of
 from ...dataplane.drivers import tunnel
-from ...policy.model import HOST_ENDPOINT, WILDCARD, Endpoint
+from ...policy.model import HOST_ENDPOINT, WILDCARD, Endpoint, LiveNames
 from ...state.node_state import NodeState
 
 
@@ -43,6 +43,7 @@ class KnownNetwork:
     inventory; KernelError if the kernel refuses to tell), and `since` a text that dates the knowledge of an endpoint
     ("" if it is observed now). `attached` is a sentence about workloads that agents attached elsewhere, for the error
     about an unknown end; "" is for no datastore. `containers` is {name of a container: names of its workloads on `at`}.
+    `live` are the names of what live documents add to the policy of `states`, None where they do not count.
     """
 
     who: str
@@ -57,6 +58,7 @@ class KnownNetwork:
     members6: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     attached: str = ""
     containers: t.Mapping[str, t.Sequence[str]] = dataclasses.field(default_factory=dict)
+    live: t.Optional[LiveNames] = None
 
     @property
     def nodes(self) -> list[str]:

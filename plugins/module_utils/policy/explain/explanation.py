@@ -17,7 +17,7 @@ import itertools
 import typing as t
 
 from ..hooks import FORWARD, NORMAL, applies_at
-from ..model import ALLOW, DENY, LOG, PASS, Endpoint, Flow, Policy
+from ..model import ALLOW, DENY, LOG, PASS, Endpoint, Flow, LiveNames, Policy
 from ..rule_words import flags
 from .evaluator import ALLOWED, DENIED, EvaluationStep, Evaluator, Verdict
 from .packet_path import Path, Stage, answer_to
@@ -32,15 +32,17 @@ def explain(
     *,
     way: t.Sequence[str] = (),
     all_policies: bool = False,
+    live: t.Optional[LiveNames] = None,
 ) -> list[str]:
     """Return the lines of text that explain `path`, the result of `Paths.of` for `flow`.
 
     `knowledge` maps names of endpoints to a text that says since when their data are known; only owners of the flow's
     two addresses are looked up. `way` is lines about the packet's route, which are inserted before the hints. With
-    `all_policies`, each policy that does not apply at a stage is listed with the reason, else they are counted. Errors
-    are those of `Evaluator.verdict`: hints try rules that the path did not.
+    `all_policies`, each policy that does not apply at a stage is listed with the reason, else they are counted. `live`
+    are the names of live documents, which the first line marks. Errors are those of `Evaluator.verdict`: hints try
+    rules that the path did not.
     """
-    lines = [_headline(path)]
+    lines = [_headline(path, live or LiveNames())]
     rows = [row for stage in path.stages for row in _rows(stage, path)]
     others = [row for stage in path.stages for row in _not_applying(stage, evaluator)]
     lines += _table([*rows, *others] if all_policies else rows)
@@ -59,12 +61,13 @@ def explain(
     return lines + [f"known  {', '.join(names)}: {text}" for text, names in since.items()]
 
 
-def to_document(path: Path) -> dict[str, t.Any]:
+def to_document(path: Path, live: t.Optional[LiveNames] = None) -> dict[str, t.Any]:
     """Return `path` as a mapping for JSON, with "verdict" ("allow" or "deny"), "would_deny" and a list "stages".
 
     "would_deny" is true if the flow is allowed only because a host is in audit mode. In a stage, "endpoint" is a name,
     None if the host decides, "answer" whether it is about the answer to the flow, and "tried" the fields of each
-    EvaluationStep.
+    EvaluationStep. Where there may be live documents, whose names are `live`, each of these has a "source": "live" or
+    "inventory", and "" for what is of no policy or tier.
     """
     return {
         "verdict": path.action,
@@ -77,7 +80,10 @@ def to_document(path: Path) -> dict[str, t.Any]:
                 "hook": stage.hook,
                 "answer": stage.answer,
                 "verdict": stage.verdict.action,
-                "tried": [dataclasses.asdict(step) for step in stage.verdict.trace],
+                "tried": [
+                    {**dataclasses.asdict(step), **({} if live is None else {"source": _source(step, live)})}
+                    for step in stage.verdict.trace
+                ],
             }
             for stage in path.stages
         ],
@@ -96,18 +102,24 @@ def decided_by(stage: Stage) -> str:
     return f"{name}{why} ({stage.direction.lower()}, {whom}{', for the answer' if stage.answer else ''})"
 
 
-def _headline(path: Path) -> str:
+def _source(step: EvaluationStep, live: LiveNames) -> str:
+    if step.policy:
+        return "live" if step.policy in live.policies else "inventory"
+    return "" if not step.tier else "live" if step.tier in live.tiers else "inventory"
+
+
+def _headline(path: Path, live: LiveNames) -> str:
     if not path.stages:
         return "ALLOW  nobody asks: neither address is that of a workload or a protected host here"
     if path.action == DENIED:
-        return f"DENY   by {_deciders(path.stages[-1:])}"
+        return f"DENY   by {_deciders(path.stages[-1:], live)}"
     unheeded = would_deny(path)
     if unheeded:
-        return f"ALLOW  audit mode: {_deciders(unheeded)}, would deny"
+        return f"ALLOW  audit mode: {_deciders(unheeded, live)}, would deny"
     allowing = [stage for stage in path.stages if stage.verdict.action == ALLOWED]
     # The default that allows forwarding is worth mentioning only if no other stage decided.
     telling = [stage for stage in allowing if stage.hook != FORWARD or stage.verdict.decided_by.policy]
-    return f"ALLOW  by {_deciders(telling or path.stages)}"
+    return f"ALLOW  by {_deciders(telling or path.stages, live)}"
 
 
 def would_deny(path: Path) -> tuple[Stage, ...]:
@@ -115,14 +127,20 @@ def would_deny(path: Path) -> tuple[Stage, ...]:
     return tuple(stage for stage in path.stages if path.action == ALLOWED and stage.verdict.action == DENIED)
 
 
-def _deciders(stages: t.Sequence[Stage]) -> str:
-    return ", and ".join(f"{_decider(stage.verdict)}, {_where(stage)}" for stage in stages)
+def _deciders(stages: t.Sequence[Stage], live: LiveNames) -> str:
+    return ", and ".join(f"{_decider(stage.verdict, live)}, {_where(stage)}" for stage in stages)
 
 
-def _decider(verdict: Verdict) -> str:
-    """Return the name of what decided, as `_name` does, and of a policy also its tier: "web#1 (tier platform)"."""
+def _decider(verdict: Verdict, live: LiveNames) -> str:
+    """Return the name of what decided, as `_name` does, and of a policy also its tier: "web#1 (tier platform)".
+
+    That of a live document is marked: "web#1 (tier platform, live document)".
+    """
     step = verdict.decided_by
-    return f"{_name(step)} (tier {step.tier})" if step.policy else _name(step)
+    marks = [f"tier {step.tier}"] if step.policy else []
+    if _source(step, live) == "live":
+        marks.append("live document")
+    return f"{_name(step)} ({', '.join(marks)})" if marks else _name(step)
 
 
 def _name(step: EvaluationStep) -> str:

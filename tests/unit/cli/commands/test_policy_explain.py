@@ -197,7 +197,16 @@ def test_live_policy_is_explained_and_listed_like_that_of_the_inventory(node: No
     settled(node, with_policy(live=True))
     stored_live_policy.save(node.machine.store, stored)
     status, shown, dummy = explain(node, "shop default/db 5432/tcp")
-    assert status == 1 and shown.startswith("DENY   by block-shop#1 (tier default), ingress of default/db"), shown
+    decided = "DENY   by block-shop#1 (tier default, live document), ingress of default/db\n"
+    assert status == 1 and shown.startswith(decided), shown
+    assert f"  {decided}" in node.run("policy", "explain", "--from", "shop", "--to", "default/db")[1]
+    found = json.loads(explain(node, "shop default/db 5432/tcp -o json")[1])
+    assert [(step["policy"], step["source"]) for stage in found["stages"] for step in stage["tried"]] == [
+        ("", ""),
+        ("block-shop", "live"),
+    ]
+    web = json.loads(explain(node, "default/web-1 default/db 80/tcp -o json")[1])
+    assert {step["source"] for stage in web["stages"] for step in stage["tried"]} == {"inventory"}
     assert "block-shop" in node.run("get", "gnp")[1]
 
 

@@ -134,6 +134,15 @@ warning    no-spare-blocks        prod/group_vars/all.yml:4
 and 5 more errors of rule refused about calico_node_address
 32 errors and 1 warning: 2 nodes and 38 rules, 21 more rules not run because of errors
 """  # noqa: E501 - as it is printed
+LIVE = """\
+calico_nodes:
+  vars:
+    calico_ip_pools: [{name: default, cidr: 10.244.0.0/16}]
+    calico_policy_enabled: true
+    calico_live_policy: true
+    calico_etcd_endpoints: ["https://10.10.1.11:2379"]
+  hosts: {node1: {calico_node_address: 10.10.1.11/24}}
+"""
 UNREADABLE_WAY = ALONE.replace('12/64"}', "12/64\", ansible_host: '{{ ansible_default_ipv4.address }}'}")
 #: Values that a hostile node may report in place of the facts of the module setup.
 HOSTILE_FACTS = [
@@ -161,7 +170,12 @@ def _run(hosts: pathlib.Path, args: t.Mapping[str, t.Any] = {}, **facts: t.Any) 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     made = tmp_path_factory.mktemp("odd")
-    for name, text in {**ODD, "alone/hosts.yml": ALONE, "way/hosts.yml": UNREADABLE_WAY}.items():
+    for name, text in {
+        **ODD,
+        "alone/hosts.yml": ALONE,
+        "live/hosts.yml": LIVE,
+        "way/hosts.yml": UNREADABLE_WAY,
+    }.items():
         (made / name).parent.mkdir(exist_ok=True)
         (made / name).write_text(text)
     return made
@@ -182,6 +196,7 @@ def answers(folder: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> d
         "warnings": _run(folder / "good.yml"),
         "alone": _run(folder / "alone" / "hosts.yml", node1={}, node2={"ansible_facts": FACTS}),
         "way": _run(folder / "way" / "hosts.yml", {"answer_file": str(folder / "way" / ".answer.json")}),
+        "live documents": _run(folder / "live" / "hosts.yml", {"answer_file": str(folder / "live" / ".answer.json")}),
         "strict": _run(folder / "good.yml", {"strict": True}),
         **{
             f"hostile facts {index}": _run(folder / "alone" / "hosts.yml", node1={}, node2={"ansible_facts": hostile})
@@ -255,6 +270,16 @@ def test_all_that_is_found(folder: pathlib.Path, answers: dict[str, dict[str, t.
 
 def test_nothing_is_missed_of_ipv4_where_nodes_have_ipv6_alone(answers: dict[str, dict[str, t.Any]]) -> None:
     assert answers["alone"]["lines"] == ["nothing found: 2 nodes and 59 rules"]
+
+
+def test_a_fleet_with_live_policy_is_told_that_live_documents_are_not_looked_at(
+    folder: pathlib.Path, answers: dict[str, dict[str, t.Any]]
+) -> None:
+    note = "without live documents: validate reads the inventory alone, ask `calicoctl policy explain` on a node"
+    written = json.loads((folder / "live" / ".answer.json").read_text("utf-8"))
+    assert written["lines"][-2] == f"note   {note}"
+    assert written["answer"]["notes"] == answers["live documents"]["notes"] == [note]
+    assert not any("live" in line for line in (*answers["alone"]["lines"], *answers["alone"]["notes"]))
 
 
 def test_warnings_are_good_unless_strict(answers: dict[str, dict[str, t.Any]]) -> None:

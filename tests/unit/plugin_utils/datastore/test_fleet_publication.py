@@ -352,7 +352,10 @@ def test_too_many_live_documents_are_not_read(monkeypatch: pytest.MonkeyPatch) -
         with monkeypatch.context() as patched:
             patched.setattr(keys, bound, most)
             done = cluster.publish(live, live=published_policy(live), check=True)
-        assert done.review.notices == (f"The plan is without live documents: {why}. Remove some (calicoctl delete).",)
+        assert done.review.notices == (
+            f"The plan is without live documents: {why}, ask `calicoctl policy explain` on a node. Remove some "
+            "(calicoctl delete).",
+        )
     done = cluster.publish(live, live=published_policy(live), check=True)
     assert [change.line() for change in done.review.changes] == ["+ live     3 live documents    come into force"]
 

@@ -264,7 +264,7 @@ def as_node_knows(state: NodeState) -> KnownNetwork:
     kernel.address_add(InterfaceAddress("eth0", state.address.partition("/")[0], 16))
     write_route(kernel, "0.0.0.0/0", RouteAttributes(device="eth0", gateway="10.10.0.1"))
     sources = types.SimpleNamespace(
-        stored=lambda: Stored(state, None, when="2026-11-22T06:00:00Z"),
+        stored_with_names=lambda: (Stored(state, None, when="2026-11-22T06:00:00Z"), None),
         workloads=list,
         state=lambda: state,
         machine=types.SimpleNamespace(kernel=kernel),
