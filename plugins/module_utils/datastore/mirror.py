@@ -515,13 +515,23 @@ class Mirror:
 
     @property
     def count_refused(self) -> int:
-        """The number of keys that do not count."""
+        """The number of keys that do not count, those of live documents included."""
         published = sum(len(of_node.published) for of_node in self._content.nodes.values())
         return len(self._content.refused) + published - len(self.endpoints)
 
-    def refused(self, most: int = 64) -> list[tuple[str, str]]:
-        """Return keys that do not count, each with the reason, sorted, at most `most` of them."""
-        found = list({**self._content.refused, **self.refused_documents}.items())
+    @property
+    def count_refused_documents(self) -> int:
+        """The number of keys of live documents among those of `count_refused`."""
+        return sum(keys.share_of(key) == keys.DOCUMENTS for key in self._content.refused)
+
+    def refused(self, most: int = 64, with_documents: bool = True) -> list[tuple[str, str]]:
+        """Return keys that do not count, each with the reason, sorted, at most `most` of them.
+
+        Those of live documents are among them only `with_documents`.
+        """
+        documents_ = self.refused_documents
+        refused = {**self._content.refused, **documents_}
+        found = [one for one in refused.items() if with_documents or one[0] not in documents_]
         all_count = self.count_refused == len(self._content.refused)  # of those that were published
         for node, of_node in self._content.nodes.items():
             if of_node.excess:

@@ -392,6 +392,10 @@ def test_what_is_no_text_or_no_document_is_refused_and_the_last_good_text_stays(
     mirror.list_part([KeyValue(at, b"\xff", 9), KeyValue(f"{keys.DOCUMENTS}pods/a", b"{}", 9)], True)
     list(mirror.list_end(Position(1, 9, 9)))
     assert texts(mirror) == {"web": b"good"} and (mirror.count, mirror.count_refused) == (2, 2)
+    assert mirror.count_refused_documents == 2
+    mirror.change([put(BLOCKS, b"{}", 9)], Position(1, 9, 9))
+    assert [key for key, dummy in mirror.refused(with_documents=False)] == [BLOCKS]
+    assert (len(mirror.refused()), mirror.count_refused, mirror.count_refused_documents) == (3, 3, 2)
     assert mirror.refused_documents == {
         at: "it is not UTF-8.",
         f"{keys.DOCUMENTS}pods/a": "no live document can have this key.",

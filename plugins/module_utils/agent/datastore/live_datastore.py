@@ -294,11 +294,11 @@ class LiveDatastore:
             return f"This node's workloads cannot be published: {self._publisher.problem}."
         return self._copy_problem
 
-    def to_dict(self) -> dict[str, t.Any]:
+    def to_dict(self, with_documents: bool = True) -> dict[str, t.Any]:
         """Return the state of the datastore for the API method `status`, JSON-ready; {} in a fleet without one.
 
         Times are UTC as text, "" for never. `waiting` counts the keys still to be published, null if unknown. `refused`
-        lists at most 16 keys, each with the reason.
+        lists at most 16 keys, each with the reason, and live documents only `with_documents`.
         """
         if not self.is_used:
             return {}
@@ -318,7 +318,7 @@ class LiveDatastore:
             "listings": self.listings,
             "resumptions": self.resumptions,
             "problem": self.problem(),
-            "refused": [{"key": key, "reason": reason} for key, reason in self.mirror.refused(NAMED)],
+            "refused": [{"key": key, "reason": reason} for key, reason in self.mirror.refused(NAMED, with_documents)],
         }
 
 

@@ -195,12 +195,16 @@ class NodeDatastore:
 
     @property
     def refused(self) -> int:
-        """The number of keys of the datastore that this node does not accept."""
-        return self.live.mirror.count_refused + len(self.feed.refused)
+        """The number of keys of the datastore that this node does not accept, without those of live documents."""
+        mirror = self.live.mirror
+        return mirror.count_refused - mirror.count_refused_documents + len(self.feed.refused)
 
     def to_dict(self) -> dict[str, t.Any]:
-        """Return the state of the datastore, as LiveDatastore.to_dict, with the keys that this node does not accept."""
-        found = self.live.to_dict()
+        """Return the state of the datastore, as LiveDatastore.to_dict, with the keys that this node does not accept.
+
+        Live documents among them are in the state of live policy alone, where that is allowed.
+        """
+        found = self.live.to_dict(with_documents=not self.live_policy.is_allowed)
         if found:
             own = self.feed.refused
             more = [{"key": endpoint_key(*key), "reason": own[key]} for key in heapq.nsmallest(NAMED, own)]

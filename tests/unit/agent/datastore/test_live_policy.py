@@ -207,6 +207,8 @@ def test_what_cannot_be_understood_is_named_and_the_last_good_one_stays(
             named = {refused for refused, _why in said(etcd).refused}
             assert key in named and said(etcd).count_refused == len(named) == 2
             assert {one["key"] for one in status(one)["refused"]} == named
+            whole = one.agent.datastore
+            assert whole.to_dict()["refused"] == [] and whole.refused == 0
             assert "\x1b" not in json.dumps(status(one))
             await one.kill()
             await one.start()
