@@ -119,6 +119,7 @@ class Datagrams:
     def _run(self) -> None:
         while not self._end.wait(_BETWEEN):
             self.send()
+            self._drain()  # no buffer holds the datagrams of minutes
 
     def send(self) -> None:
         now = time.monotonic()

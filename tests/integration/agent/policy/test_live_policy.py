@@ -54,7 +54,7 @@ from tests.integration.host_under_test import HOST
 from tests.integration.policy.documents import Document, global_policy
 from tests.long_form import LONG
 
-CHANGES = 5000 if LONG else 100
+CHANGES = 5000 if LONG else 500
 BETWEEN = 0.1  # seconds between two changes
 KEY = DocumentKey("GlobalNetworkPolicy", "", "web")
 
