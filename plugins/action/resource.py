@@ -7,15 +7,15 @@ import json
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.commands import inventory_change
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.connection.datastore_ways import DatastoreWays
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.errors import CommandError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render.document_text import (
     NotReadable,
     documents_of,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.editing.live import differences
-from ansible_collections.baremetal.host_routing.plugins.module_utils.live import outcome
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live import open_change
+from ansible_collections.baremetal.host_routing.plugins.module_utils.live import outcome, task_result
 from ansible_collections.baremetal.host_routing.plugins.module_utils.live.outcome import WriteOptions
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources.durations import whole_seconds
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 
 _VERBS = {"present": "apply", "absent": "delete"}
@@ -44,11 +44,14 @@ class ActionModule(GuardedAction):
                 "prune": {"type": "bool", "default": False},
                 "wait": {"type": "float"},
                 "force": {"type": "bool", "default": False},
+                "ask": {"type": "bool"},
+                "plan": {"type": "str"},
+                "confirm": {"type": "str"},
                 "vault_password_file": {"type": "path"},
             },
             mutually_exclusive=[["inventory", "datastore"], ["definition", "src"], ["datastore", "adopt"]],
             required_one_of=[["inventory", "datastore"], ["definition", "src"]],
-            required_by={name: ["datastore"] for name in ("owner", "wait")},
+            required_by={name: ["datastore"] for name in ("owner", "wait", "ask", "plan", "confirm")},
         )
         try:
             request = {
@@ -76,21 +79,16 @@ class ActionModule(GuardedAction):
         """Return the result of a change of live policy. Raise CommandError."""
         if args["prune"] and not args["owner"]:
             raise CommandError("prune deletes the documents of one owner: name it by owner.")
-        said: list[str] = []
-        options = WriteOptions(request["dry_run"], args["force"], args["wait"])
-        ways = DatastoreWays(args["datastore"], "", "", {}, said.append)
-        made = outcome.make(ways, outcome.request_change(request), options, said.append)
-        plan = made.change.plan
-        said += [*plan.warnings, *outcome.lines_of(made.change, False)]
-        result: dict[str, t.Any] = {"changed": bool(plan.changes), "lines": said}
-        result.update(change=made.change.change, revision=made.change.revision, documents=plan.documents())
-        if made.waited is not None:
-            complaints = outcome.complaints_of(made.waited)
-            said += [*complaints, outcome.effect_of(made.waited)]
-            if not made.is_everywhere:
-                result.update(failed=True, msg=" ".join(complaints) or said[-1])
-        if self._task.diff and plan.changes:
-            result["diff"] = {"prepared": "".join(f"{line}\n" for line in differences.lines_of(plan.changes))}
+        confirm = 0 if args["confirm"] is None else whole_seconds(args["confirm"], open_change.MOST_SECONDS)
+        if confirm is None:
+            raise CommandError(f"confirm takes seconds, such as 60s, from 1 to {open_change.MOST_SECONDS}.")
+        wait = outcome.WAIT_AFTER_TRIAL if confirm and args["wait"] is None else args["wait"]
+        ask = bool(args["ask"])
+        options = WriteOptions(request["dry_run"], args["force"], wait, ask, args["plan"] or "", confirm)
+        result = task_result.result_of(args["datastore"], request, options)
+        differences = result.pop("differences")
+        if self._task.diff and differences:
+            result["diff"] = {"prepared": differences}
         return result
 
 

@@ -75,6 +75,26 @@ options:
       - Also ends another operator's trial, which refuses the change otherwise.
     type: bool
     default: false
+  ask:
+    description:
+      - For live policy, whether all nodes are asked in check mode what the change would do there, for ten seconds at
+        most, as C(calicoctl diff --nodes) does. RV(asked) has their answers.
+      - The task fails if a node would hold the change back, or does not say all of it.
+      - Without check mode it does nothing.
+    type: bool
+  plan:
+    description:
+      - For live policy, the name of the plan that was seen. It is RV(asked.plan) of a task in check mode with O(ask).
+      - The change is made only if it is still what that plan showed. If it is not, the task fails.
+      - A change that is made already is unchanged. In check mode it does nothing.
+    type: str
+  confirm:
+    description:
+      - For live policy, the time for which all nodes try the change, such as V(60s), at most 600 seconds.
+      - It is made only if each of them has it in force, as C(calicoctl apply --confirm) does. If one has not, the task
+        fails, and nothing is made.
+      - O(wait) is 30 seconds then, unless it is given. In check mode it does nothing.
+    type: str
 seealso:
   - module: baremetal.host_routing.resource_info
 """
@@ -109,6 +129,25 @@ EXAMPLES = r"""
   delegate_to: localhost
   run_once: true
 
+- name: Ask all nodes what a policy would do
+  baremetal.host_routing.resource:
+    datastore: /etc/calico/calicoctl.cfg
+    src: policies/deny-db.yml
+    ask: true
+  check_mode: true
+  register: seen
+  delegate_to: localhost
+  run_once: true
+
+- name: Try exactly that on all nodes, then make it
+  baremetal.host_routing.resource:
+    datastore: /etc/calico/calicoctl.cfg
+    src: policies/deny-db.yml
+    plan: "{{ seen.asked.plan }}"
+    confirm: 60s
+  delegate_to: localhost
+  run_once: true
+
 - name: Delete a policy
   baremetal.host_routing.resource:
     inventory: inventories/prod
@@ -138,6 +177,33 @@ documents:
       C(created), C(changed), C(deleted) and C(unchanged). In check mode, those that it would concern.
   returned: success, with a datastore
   type: dict
+asked:
+  description: What nodes would do with the change.
+  returned: with a datastore and O(ask), in check mode, also if the task fails because of it
+  type: dict
+  contains:
+    plan:
+      description: The name of all of this, for O(plan). It is empty if nothing would change.
+      type: str
+    documents:
+      description: The live documents that would change, each with C(kind), C(namespace), C(name) and C(action).
+      type: list
+      elements: dict
+    nodes:
+      description:
+        - The answer of each node. C(state) is C(answered), or C(refused) with the C(reason).
+        - C(objects) are the policies, tiers and sets that change, with the number of C(endpoints). C(flows) are
+          examples of connections that would be C(denied), and C(unknown) says what the node does not know.
+      type: dict
+    silent:
+      description: Why other nodes gave no answer.
+      type: dict
+    unasked:
+      description: Why other nodes were not asked.
+      type: dict
+    denied:
+      description: The number of connections that stand and would be denied.
+      type: int
 lines:
   description: What calicoctl would print, with the differences.
   returned: success

@@ -499,15 +499,15 @@ def _owner(parser: t.Any) -> None:
 
 
 def _seconds(text: str) -> int:
-    """Return the whole seconds of a duration such as 60s, 2m or 60."""
+    """Return the whole seconds of a trial. Raise ArgumentTypeError."""
     from argparse import ArgumentTypeError
 
-    from ..resources.durations import parse_duration
+    from ..resources.durations import whole_seconds
 
-    found = parse_duration(text if not text.isdigit() else f"{text}s")
-    if found is None or not 1 <= found <= MOST_TRIAL:
+    found = whole_seconds(text, MOST_TRIAL)
+    if found is None:
         raise ArgumentTypeError(f"it takes seconds, such as 60s, from 1 to {MOST_TRIAL}")
-    return int(found)
+    return found
 
 
 def _wait_for_nodes(parser: t.Any) -> None:

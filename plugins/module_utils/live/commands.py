@@ -24,8 +24,6 @@ from .outcome import LiveOutcome, WriteOptions
 
 #: The most seconds of --wait.
 _LONGEST_WAIT = 3600
-#: The seconds for which a change that was tried is waited for.
-_WAIT = 30.0
 
 
 def run(arguments: argparse.Namespace, sources: Sources) -> int:
@@ -66,7 +64,7 @@ def _written(arguments: argparse.Namespace, sources: Sources, change: outcome.Ch
         if arguments.output == "text":
             _say(outcome.lines_of(found, is_dry))
 
-    wait = _WAIT if arguments.confirm and arguments.wait is None else arguments.wait
+    wait = outcome.WAIT_AFTER_TRIAL if arguments.confirm and arguments.wait is None else arguments.wait
     options = WriteOptions(
         is_dry, arguments.force, wait, arguments.ask_nodes, plan=arguments.plan, confirm=arguments.confirm
     )

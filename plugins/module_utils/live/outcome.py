@@ -18,6 +18,8 @@ from .nodes import Waited
 from .store import LiveStore
 
 _NAMED = 10
+#: The seconds for which a change that was tried is waited for, unless something else is asked.
+WAIT_AFTER_TRIAL = 30.0
 
 Change = t.Callable[[Writer], t.Awaitable[LiveChange]]
 

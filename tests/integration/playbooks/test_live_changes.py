@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import pathlib
 import re
@@ -17,7 +18,12 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.release import VERSION
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import documents, heartbeats, keys
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import (
+    documents,
+    gateway,
+    heartbeats,
+    keys,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import EtcdClient
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import Put
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.heartbeats import Heartbeat
@@ -187,6 +193,15 @@ def test_two_operators_at_once(operators: Operators) -> None:
     assert len(changes) == 9 and all(one["user"] for one in changes)
 
 
+def play_folder(operators: Operators, *words: str, status: int = 0) -> str:
+    """Run playbooks/live.yml with the folder `live` as ada, and return its output."""
+    told = ["-e", f"folder={operators.folder / 'live'}", "-e", f"datastore={operators.folder / 'ada.cfg'}"]
+    command = [*PLAYBOOK, str(ROOT / "playbooks" / "live.yml"), *told, "-e", "wait=", *words]
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout
+
+
 def test_a_folder_is_put_in_force(operators: Operators) -> None:
     """playbooks/live.yml shows the plan, applies the folder, and removes what the folder lacks on request."""
     folder = operators.folder / "live"
@@ -195,13 +210,7 @@ def test_a_folder_is_put_in_force(operators: Operators) -> None:
     (folder / "web" / "a.json").write_text(json.dumps(policy("web.a", tier="web")))
     operators.apply("bob", policy("other"))
 
-    def play(*words: str, status: int = 0) -> str:
-        told = ["-e", f"folder={folder}", "-e", f"datastore={operators.folder / 'ada.cfg'}", "-e", "wait="]
-        command = [*PLAYBOOK, str(ROOT / "playbooks" / "live.yml"), *told, *words]
-        done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False)
-        assert done.returncode == status, done.stdout + done.stderr
-        return done.stdout
-
+    play = functools.partial(play_folder, operators)
     out = play("--check", "--diff")
     assert "+++ live/GlobalNetworkPolicy(web.a)\n" in out and "+++ live/Tier(web)\n" in out and "changed=1" in out
     assert list(operators.live()) == [f"{keys.DOCUMENTS}globalnetworkpolicies/other"]
@@ -264,6 +273,21 @@ def test_the_status_shows_the_drift_from_a_folder(operators: Operators) -> None:
     assert "2 things are not well with the fleet" in status("strict=true", fails=True)
 
 
+def answers_of(operators: Operators, tasks: list[Data]) -> dict[str, Data]:
+    """Return the results of tasks by the names that they register."""
+    names = [str(task["register"]) for task in tasks]
+    copy = {"dest": str(operators.folder / "answers"), "content": "{{ answers | to_json }}"}
+    tasks.append({"ansible.builtin.copy": copy, "vars": {"answers": {name: f"{{{{ {name} }}}}" for name in names}}})
+    play = operators.folder / "play.yml"
+    play.write_text(json.dumps([{"hosts": "localhost", "vars": LOCAL, "gather_facts": False, "tasks": tasks}]))
+    done = subprocess.run(
+        [*PLAYBOOK, str(play)], env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    answers: dict[str, Data] = json.loads((operators.folder / "answers").read_text())
+    return answers
+
+
 def test_modules_of_live_policy(operators: Operators) -> None:
     tasks: list[Data] = []
     for name, module, given in (
@@ -281,16 +305,7 @@ def test_modules_of_live_policy(operators: Operators) -> None:
         options = {"datastore": str(operators.folder / "ada.cfg"), **given}
         tasks.append({f"baremetal.host_routing.{module}": options, "register": name, "check_mode": check,
                       "ignore_errors": True, "diff": True})  # fmt: skip
-    names = [str(task["register"]) for task in tasks]
-    copy = {"dest": str(operators.folder / "answers"), "content": "{{ answers | to_json }}"}
-    tasks.append({"ansible.builtin.copy": copy, "vars": {"answers": {name: f"{{{{ {name} }}}}" for name in names}}})
-    play = operators.folder / "play.yml"
-    play.write_text(json.dumps([{"hosts": "localhost", "vars": LOCAL, "gather_facts": False, "tasks": tasks}]))
-    done = subprocess.run(
-        [*PLAYBOOK, str(play)], env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    found = json.loads((operators.folder / "answers").read_text())
+    found = answers_of(operators, tasks)
     assert {name: found[name]["changed"] for name in ("checked", "changed", "unchanged", "deleted")} == {
         "checked": True, "changed": True, "unchanged": False, "deleted": True
     }  # fmt: skip
@@ -309,7 +324,10 @@ def test_modules_of_live_policy(operators: Operators) -> None:
 
 
 class AnsweringNode:
-    """A node that answers each open change with `state`, in a thread of its own, until the context ends."""
+    """A node that answers each open change, in a thread of its own, until the context ends.
+
+    It answers with `state`. Without one, it agrees to questions and trials. It says that it has every revision.
+    """
 
     def __init__(self, operators: Operators, state: str) -> None:
         self._etcd, self._state = operators.etcd, state
@@ -327,13 +345,19 @@ class AnsweringNode:
         self._thread.join()
 
     async def _beat(self, client: EtcdClient) -> None:
-        agent, own = Heartbeat("node1", time.time(), VERSION), PolicyHeartbeat("node1", time.time(), VERSION, 1, 1)
+        header = gateway.page_of(await client.call("/v3/kv/range", gateway.get_request(keys.OPEN_CHANGE))).header
+        agent = Heartbeat("node1", time.time(), VERSION)
+        own = PolicyHeartbeat("node1", time.time(), VERSION, header.cluster, 1 << 40)
         await client.write([Put(keys.heartbeat_key("node1"), heartbeats.encode(agent))])
         await client.write([Put(keys.policy_heartbeat_key("node1"), policy_heartbeat.encode(own))])
 
     def _run(self) -> None:
+        beaten = time.monotonic()
         while not self._ended.wait(0.05):
             self._etcd.ask(self._answer)
+            if time.monotonic() - beaten > 10:
+                self._etcd.ask(self._beat)
+                beaten = time.monotonic()
 
     async def _answer(self, client: EtcdClient) -> None:
         entry = await client.get(keys.OPEN_CHANGE)
@@ -342,7 +366,8 @@ class AnsweringNode:
         change = open_change.decode(entry.value)
         if change.id not in self.seen:
             self.seen.append(change.id)
-            answer = ChangeAnswer("node1", change.id, time.time(), self._state, "", ChangeEffect())
+            state = self._state or ("in_force" if change.kind == open_change.TRIAL else "answered")
+            answer = ChangeAnswer("node1", change.id, time.time(), state, "", ChangeEffect())
             await client.write([Put(keys.answer_key("node1", change.id), change_answer.encode(answer))])
 
 
@@ -371,6 +396,63 @@ def test_nodes_are_asked_and_try_it(operators: Operators) -> None:
     with AnsweringNode(operators, "refused"):
         status, out, err = operators.run("bob", "apply", "-f", "-", "--confirm", "60s", given=text)
         assert status == 1 and "nothing is committed" in err and not is_open(operators) and operators.live() == {}
+
+
+def test_a_module_asks_and_tries(operators: Operators) -> None:
+    """Check, run, check and run again: with the plan that the check has shown, and with a trial."""
+    tasks: list[Data] = []
+    other = {"definition": policy("a", 7)}
+    for name, given in (
+        ("asked", {"check": True, "ask": True}),
+        ("other_plan", {"plan": "0123456789abcdef"}),
+        ("planned", {"plan": "{{ asked.asked.plan }}", "wait": 30}),
+        ("asked_again", {"check": True, "ask": True}),
+        ("planned_again", {"plan": "{{ asked.asked.plan }}"}),
+        ("tried", {**other, "confirm": "60s"}),
+        ("tried_again", {**other, "confirm": "60s"}),
+        ("too_long", {**other, "confirm": "601s"}),
+        ("no_datastore", {"plan": "x", "inventory": "x", "datastore": None}),
+    ):
+        check = given.pop("check", False)
+        options = {"datastore": str(operators.folder / "ada.cfg"), "definition": policy("a"), **given}
+        options = {key: value for key, value in options.items() if value is not None}
+        tasks.append({"baremetal.host_routing.resource": options, "register": name, "check_mode": check,
+                      "ignore_errors": True, "diff": True})  # fmt: skip
+    with AnsweringNode(operators, "") as node:
+        found = answers_of(operators, tasks)
+        assert len(node.seen) == 4  # a question in check mode, for each plan, and a trial
+    failed = {name: answer["msg"] for name, answer in found.items() if answer.get("failed")}
+    assert failed.keys() == {"other_plan", "too_long", "no_datastore"}, failed
+    assert failed["other_plan"].startswith("it is no longer what plan 0123456789abcdef showed: ")
+    assert failed["too_long"] == "confirm takes seconds, such as 60s, from 1 to 600."
+    assert failed["no_datastore"] == "missing parameter(s) required by 'plan': datastore"
+    changed = {name: (answer["changed"], "diff" in answer) for name, answer in found.items() if name not in failed}
+    assert changed == {
+        "asked": (True, True), "planned": (True, True), "asked_again": (False, False), "planned_again": (False, False),
+        "tried": (True, True), "tried_again": (False, False),
+    }  # fmt: skip
+    assert found["asked"]["asked"]["nodes"]["node1"]["state"] == "answered"
+    assert found["asked_again"]["asked"]["plan"] == "" and "asked" not in found["planned"]
+    assert found["planned"]["diff"] == found["asked"]["diff"]
+    assert found["tried"]["lines"][0].startswith("trial    in force on 1 nodes after "), found["tried"]
+    assert found["tried"]["lines"][-1].startswith("It is in force on 1 node")
+    assert operators.live() == {f"{keys.DOCUMENTS}globalnetworkpolicies/a": policy("a", 7)}
+
+
+def test_a_folder_is_asked_about_and_tried(operators: Operators) -> None:
+    """playbooks/live.yml asks nodes in check mode, applies what they have said, and has nodes try it first."""
+    folder = operators.folder / "live"
+    folder.mkdir()
+    (folder / "a.json").write_text(json.dumps(policy("a")))
+    with AnsweringNode(operators, ""):
+        out = play_folder(operators, "--check", "--diff", "-e", "ask=true")
+        assert "+++ live/GlobalNetworkPolicy(a)\n" in out and "changed=1" in out and operators.live() == {}
+        seen = re.findall("This is plan ([0-9a-f]{16})", out)[0]
+        assert "it is no longer what plan x showed" in play_folder(operators, "-e", "plan=x", status=2)
+        assert operators.live() == {}
+        assert "changed=1" in play_folder(operators, "-e", f"plan={seen}", "-e", "confirm=60s")
+        assert "changed=0" in play_folder(operators, "-e", f"plan={seen}", "-e", "confirm=60s")
+        assert len(operators.live()) == 1
 
 
 def test_a_trial_forbids_other_changes(operators: Operators) -> None:
