@@ -26,13 +26,15 @@ import yaml
 from tests.lab.fleet import mesh_of_streams, workloads
 from tests.lab.handle import BaseLab
 from tests.lab.machines.etcd import prepare_members
+from tests.lab.measure.reachability import Reachability
 from tests.lab.measure.streams import Streams
 from tests.lab.scenarios.conftest import PPS
 from tests.lab.topology import NODES, Places
 from tests.long_form import LONG
 from tests.pauses import pause
 
-from .conftest import LAB, ROOT, Fleet, inventory_of, new_lab, set_variables
+from . import live_drill
+from .conftest import LAB, ROOT, VARIABLES, Fleet, inventory_of, new_lab, set_variables
 
 #: Three hosts with Debian 12, and one with Debian 13 and without a member.
 HOSTS = ("node1", "node3", "node4", "node5")
@@ -69,6 +71,13 @@ def fleet(lab: BaseLab, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
     assert "6/6 paths answer" in run.output, run.output
     attach(lab, "node3", "guarded", "guarded")
     return fleet
+
+
+def unset_variables(folder: Path, *names: str) -> None:
+    """Remove variables of all hosts from the inventory."""
+    found = yaml.safe_load((folder / VARIABLES).read_text("utf-8"))
+    left = {name: value for name, value in found.items() if name not in names}
+    (folder / VARIABLES).write_text(yaml.safe_dump(left), "utf-8")
 
 
 def with_cluster(fleet: Fleet, there: bool) -> None:
@@ -212,14 +221,22 @@ spec:
 OPEN_TO_WEB = "{apiVersion: projectcalico.org/v3, kind: GlobalNetworkSet, metadata: {name: nobody}}"
 #: How often the time until a live change is in force is taken.
 CHANGES = 100 if LONG else 15
+#: Seconds of a trial that nodes go back from, and the most seconds without a new SSH connection to a node.
+TRIAL, SILENT = 8, 10
+FAILSAFES = ("calico_failsafe_inbound_host_ports", "calico_failsafe_outbound_host_ports")
+
+
+def operator_command(fleet: Fleet, *words: str) -> list[str]:
+    """Return the command of calicoctl as the operator ada, where the playbooks run."""
+    config = Path(fleet.inventory) / ".calico.etcd" / "operators" / "ada" / "calicoctl.cfg"
+    return [*fleet.inside, sys.executable, str(ROOT / "bin" / "calicoctl"), "-c", str(config), *words]
 
 
 def operator(
     fleet: Fleet, *words: str, given: str = "", folder: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run calicoctl as the operator ada, where the playbooks run."""
-    config = Path(fleet.inventory) / ".calico.etcd" / "operators" / "ada" / "calicoctl.cfg"
-    command = [*fleet.inside, sys.executable, str(ROOT / "bin" / "calicoctl"), "-c", str(config), *words]
+    """Run calicoctl as the operator ada."""
+    command = operator_command(fleet, *words)
     return subprocess.run(command, input=given, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
 
 
@@ -233,6 +250,23 @@ def type_commands_of_readme(fleet: Fleet, folder: Path) -> None:
         assert program == "bin/calicoctl"
         done = operator(fleet, *words, folder=folder)
         assert done.returncode == 0, (words, done)
+
+
+def popen_operator(fleet: Fleet, *words: str, given: str) -> subprocess.Popen[str]:
+    """Start calicoctl as the operator ada, with `given` as its input."""
+    process = subprocess.Popen(
+        operator_command(fleet, *words),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin
+    process.stdin.write(given)
+    process.stdin.flush()
+    process.stdin.close()
+    process.stdin = None
+    return process
 
 
 def test_an_operator_changes_policy_on_all_nodes_without_a_run(
@@ -294,6 +328,124 @@ def test_an_operator_changes_policy_on_all_nodes_without_a_run(
     )
 
 
+def undo(fleet: Fleet, done: subprocess.CompletedProcess[str]) -> None:
+    """Undo the change that an operator's command made, by one command, and see that all nodes follow."""
+    found = re.search(r"^It is change (\S+), revision", done.stdout, re.MULTILINE)
+    assert found, done
+    undone = operator(fleet, "rollback", found[1], "--wait")
+    assert undone.returncode == 0 and "It is in force on 3 nodes after " in undone.stdout, undone
+
+
+def live_names(fleet: Fleet) -> str:
+    """Return the live GlobalNetworkPolicies as calicoctl lists them."""
+    listed = operator(fleet, "get", "gnp", "-o", "wide")
+    assert listed.returncode == 0, listed
+    return "".join(line + "\n" for line in listed.stdout.splitlines() if line.endswith("live"))
+
+
+def test_live_policy_cuts_no_node_off(
+    lab: BaseLab, fleet: Fleet, record_property: Callable[[str, object], None]
+) -> None:
+    """The lock-out drill by live policy: SSH, each gate of etcd, and BGP, of one node and of all, tried and applied.
+
+    A node that would be cut off keeps its last policy as a whole. It says why in its status and to the operator. The
+    inventory lets policy close all ports of the hosts, until live policy is switched off.
+    """
+    closed = [*POLICIES, *live_drill.host_endpoints(FLEET)]
+    set_variables(Path(fleet.inventory), calico_policies=closed, **{name: [] for name in FAILSAFES})
+    fleet.site().check()
+    began = time.monotonic()
+    gates = [live_drill.no_gate(FLEET, member) for member in MEMBERS]
+    by_bgp = [live_drill.no_bgp(FLEET, way) for way in ("ingress", "egress")]
+    of_one = live_drill.no_ssh(["node3"])
+    of_each = [of_one, live_drill.no_gate(["node4"], "node5"), live_drill.no_bgp(["node1"], "egress")]
+    all_ssh, closed_gates = live_drill.no_ssh(FLEET), live_drill.closed_gates(FLEET, MEMBERS)
+    before, rules, sessions = live_names(fleet), live_drill.rules(lab, FLEET), live_drill.sessions(lab, FLEET)
+    with (
+        Streams(lab, mesh_of_streams(lab, workloads(lab, FLEET), PPS)) as streams,
+        Reachability(lab, FLEET, 3.0) as seen,
+    ):
+        for ban in (all_ssh, *gates, closed_gates, *by_bgp, of_one):
+            done = operator(fleet, "apply", "-f", "-", "--confirm", "60s", given=live_drill.given(ban))
+            live_drill.check_refused(done, [ban])
+            live_drill.check_rules(
+                {node: rules[node] for node in ban.holding}, live_drill.rules(lab, FLEET), f"at once: {ban}"
+            )
+            live_drill.wait_for_rules(lab, rules, f"tried {ban}")
+        assert live_names(fleet) == before
+        for bans in ([all_ssh], [closed_gates], [by_bgp[0]], of_each):
+            done = operator(fleet, "apply", "-f", "-", "--wait", given=live_drill.given(*bans))
+            shown = live_drill.from_each(lab, FLEET, "calicoctl status")
+            live_drill.check_held_back(done, bans, shown)
+            holding = {node: text for node, text in rules.items() if any(node in ban.holding for ban in bans)}
+            live_drill.check_rules(holding, live_drill.rules(lab, FLEET), str(bans))
+            undo(fleet, done)
+            live_drill.wait_for_rules(lab, rules, f"undone {bans}")
+        for node in FLEET:
+            assert status(lab, node)["in_sync"], status(lab, node)
+        report = streams.stop()
+    cut = live_drill.interrupted(sessions, live_drill.sessions(lab, FLEET))
+    assert not cut and max(seen.silent.values()) < SILENT, (cut, seen.silent)
+    assert report.lost_by_us == 0 and report.resets == 0, report.summary()
+    record_property("drill", f"{time.monotonic() - began:.0f} s; {report.summary()}")
+
+
+def test_nodes_go_back_from_a_trial_without_new_connections_to_etcd(
+    lab: BaseLab, fleet: Fleet, record_property: Callable[[str, object], None]
+) -> None:
+    """They do it alone, whether the operator's command was killed before it committed the change or has committed it.
+
+    Connections that stand go on, so that nodes know of the trial and of its commit.
+    """
+    began = time.monotonic()
+    given = json.dumps(live_drill.deny("close-4711", FLEET, "ingress", destination={"ports": [4711]}))
+    before, rules = live_names(fleet), live_drill.rules(lab, FLEET)
+    trying = ["apply", "-f", "-", "--confirm", f"{TRIAL}s"]
+    with (
+        Streams(lab, mesh_of_streams(lab, workloads(lab, FLEET), PPS)) as streams,
+        Reachability(lab, FLEET, 3.0) as seen,
+    ):
+        # The trial is not committed while node4 does not answer.
+        lab.exec("node4", "systemctl kill -s STOP calico-agent")
+        killed = popen_operator(fleet, *trying, given=given)
+        try:
+            until("node1 is on trial", lambda: killed.poll() is not None or live_drill.changed(lab, "node1", rules))
+            assert killed.poll() is None, killed.communicate()
+        finally:
+            killed.kill()
+            killed.communicate()
+        live_drill.wait_for_rules(lab, {node: rules[node] for node in ("node1", "node3")}, "after the operator died")
+        lab.exec("node4", "systemctl kill -s CONT calico-agent")
+        assert live_names(fleet) == before
+        record_property("killed", f"{time.monotonic() - began:.0f} s")
+        # The key of the trial outlives it for some seconds, in which node4 may try the change.
+        until(
+            "no trial is open",
+            lambda: "Try again" not in operator(fleet, "apply", "-f", "-", "--dry-run=server", given=given).stderr,
+        )
+        live_drill.wait_for_rules(lab, rules, "the trial of node4 is over")
+        with live_drill.no_new_connections(lab, FLEET):
+            closed = live_drill.rules(lab, FLEET)
+            committed = popen_operator(fleet, *trying, given=given)
+            until("node1 is on trial", lambda: committed.poll() is not None or live_drill.changed(lab, "node1", closed))
+            assert committed.poll() is None, committed.communicate()
+            live_drill.wait_for_rules(lab, closed, "without a new connection")
+        said, complaints = committed.communicate(timeout=120)
+        done = subprocess.CompletedProcess(trying, committed.returncode, said, complaints)
+        assert done.returncode == 1, done
+        for node in FLEET:
+            why = rf"{node} .*: it holds back: the change at revision \d+ keeps this node from new connections"
+            assert re.search(why, done.stderr), (node, done)
+        undo(fleet, done)
+        live_drill.wait_for_rules(lab, rules, "undone")
+        for node in FLEET:
+            assert live_drill.opens(lab, node, "node5") and status(lab, node)["in_sync"], status(lab, node)
+        report = streams.stop()
+    assert max(seen.silent.values()) < SILENT, seen.silent
+    assert report.lost_by_us == 0 and report.resets == 0, report.summary()
+    record_property("drill", f"{time.monotonic() - began:.0f} s; {report.summary()}")
+
+
 def test_live_policy_is_in_force_after_a_boot_without_etcd(lab: BaseLab, fleet: Fleet) -> None:
     guarded = json.loads(lab.exec("node3", "calicoctl workload get guarded -o json").stdout)["addresses"][0]
     done = operator(fleet, "apply", "-f", "-", "--wait", given=CLOSE_TO_WEB)
@@ -313,7 +465,8 @@ def test_live_policy_is_in_force_after_a_boot_without_etcd(lab: BaseLab, fleet: 
     done = operator(fleet, "delete", "gnp", "close-to-web", "--wait")
     assert done.returncode == 0, done
     lab.exec("node4", "calicoctl workload delete asking; ip netns delete asking")
-    set_variables(Path(fleet.inventory), calico_live_policy=False, calico_etcd_operators=[])
+    unset_variables(Path(fleet.inventory), *FAILSAFES)
+    set_variables(Path(fleet.inventory), calico_policies=POLICIES, calico_live_policy=False, calico_etcd_operators=[])
     run = fleet.site().check()
     assert all(entry["failed"] == 0 for entry in run.recap().values())
     fleet.play("etcd.yml").check()

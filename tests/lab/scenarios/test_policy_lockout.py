@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import json
 import re
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ from tests.bird_sessions import changed_sessions, established_since
 from tests.lab.fleet import SPARING, mesh_of_streams, no_way_around, workloads
 from tests.lab.handle import BaseLab
 from tests.lab.measure.checks import Pool
+from tests.lab.measure.reachability import Reachability, reachable
 from tests.lab.measure.streams import Streams
 
 from .conftest import ROOT, Fleet, new_lab
@@ -97,47 +97,6 @@ def inventory(tmp_path_factory: pytest.TempPathFactory, fleet: Fleet) -> Invento
     return made
 
 
-class Reachability:
-    """New SSH connections to all nodes, about one a second to each, while a with block runs.
-
-    An attempt fails after 10 seconds. Leaving the block waits for attempts under way.
-    """
-
-    def __init__(self, lab: BaseLab) -> None:
-        self._lab = lab
-        self._done = threading.Event()
-        self._threads = [threading.Thread(target=self._ask, args=(node,)) for node in NODES]
-        self.silent: dict[str, float] = dict.fromkeys(NODES, 0.0)  # the longest time without an answer, in seconds
-
-    def __enter__(self) -> Reachability:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._done.set()
-        for thread in self._threads:
-            thread.join()
-
-    def _ask(self, node: str) -> None:
-        answered = time.monotonic()
-        while not self._done.is_set():
-            if reachable(self._lab, node):
-                answered = time.monotonic()
-            self.silent[node] = max(self.silent[node], time.monotonic() - answered)
-            self._done.wait(1.0)
-
-
-def reachable(lab: BaseLab, node: str) -> bool:
-    command = ["ssh", "-F", str(lab.ssh_config), "-o", "ControlPath=none", node, "true"]
-    try:
-        # ssh gets a stdin of its own: it makes its stdin non-blocking, and Ansible refuses to start with such a stdin.
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=10, check=False)
-        return done.returncode == 0
-    except subprocess.TimeoutExpired:
-        return False
-
-
 Found = dict[str, dict[str, Any]]
 
 
@@ -208,7 +167,7 @@ def test_a_policy_that_denies_ssh_on_all_nodes_is_tried_on_one_after_approval(
     assert all(entry["changed"] == 0 for entry in refused.recap().values()), refused.recap()
     assert differences(before, what_there_is(lab)) == []
     options = ("-e", f"calico_node_confirm_timeout={CONFIRM}", "-e", f"approve={found[1]}")
-    with Reachability(lab) as seen:
+    with Reachability(lab, NODES) as seen:
         run = fleet.site(*options, inventory=inventory.path)
         back(lab)
         time.sleep(5)  # until Reachability has tried each node once more
@@ -365,7 +324,7 @@ def test_a_route_to_where_ansible_is(lab: BaseLab, fleet: Fleet, inventory: Inve
     """Nodes revert a pool over the management network, which routes replies to Ansible to a workload's block."""
     before = what_there_is(lab)
     inventory.write(pools=[POOL, Pool("over-management", "192.168.200.0/24", "vxlan")])
-    with Reachability(lab) as seen:
+    with Reachability(lab, NODES) as seen:
         run = fleet.site("-e", f"calico_node_confirm_timeout={CONFIRM}", inventory=inventory.path)
         back(lab)
         time.sleep(5)

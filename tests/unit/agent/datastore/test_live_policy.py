@@ -17,21 +17,29 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.datastore import live_policy_feed
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPeer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import keys
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import Operation, Put
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live import (
     live_documents,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change.verdicts import own_ways
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.desired import of_machine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.host.ssh_session import SshSession
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import live_policy as stored_live_policy
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import run_session
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     Endpoint,
+    Entity,
+    NamedPort,
+    Policy,
+    PolicyProfile,
+    PolicyRule,
     policy_set,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state import live_policy
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.fleet_list import FleetMember
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.live_policy import Unresolved
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import with_policy
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
@@ -394,6 +402,98 @@ def test_live_policy_that_would_cut_the_nodes_own_ways_is_held_back(
             assert said(etcd).held_back == "" and problems(one) == ""
 
     run(scenario())
+
+
+#: What a host with a member of etcd needs in addition: its gate has to be open to all nodes, also those without one.
+AT_MEMBER = [
+    {"way": "egress", "net": "10.10.1.12/32", "port": 2378, "what": "the datastore at 10.10.1.12 port 2378"},
+    {"way": "ingress", "net": "10.10.1.12/32", "port": 2378, "what": "the datastore here from 10.10.1.12"},
+    {"way": "ingress", "net": "10.10.1.13/32", "port": 2378, "what": "the datastore here from 10.10.1.13"},
+    {"way": "egress", "net": "10.10.1.12/32", "port": 2380, "what": "etcd at 10.10.1.12"},
+    {"way": "ingress", "net": "10.10.1.12/32", "port": 2380, "what": "etcd from 10.10.1.12"},
+]
+
+
+@pytest.mark.parametrize("missing", [*range(len(AT_MEMBER)), None])
+def test_live_policy_that_would_close_the_member_of_etcd_on_this_node_is_held_back(
+    missing: int | None, tmp_path: pathlib.Path, etcd: FakeEtcd
+) -> None:
+    async def scenario() -> None:
+        one = node(tmp_path)
+        members = [f"https://10.10.1.{number}:2378" for number in (11, 12)]
+        pathlib.Path(one.machine.datastore).write_text(json.dumps({"endpoints": members}))
+        fleet = [FleetMember(f"node{number}", f"10.10.1.1{number}/24", 64512) for number in (1, 2, 3)]
+        async with running(one):
+            await one.agent.changes.apply(dataclasses.replace(with_host(), nodes=tuple(fleet)), True)
+            needed = [*NEEDED[1:3], *AT_MEMBER]
+            before = one.kernel.run(["iptables-save"]).output
+            revision = await write(etcd, put("web", for_hosts(needed)))
+            await until(lambda: said(etcd).revision >= revision)
+            assert said(etcd).held_back == "" and one.kernel.run(["iptables-save"]).output != before
+            if missing is None:
+                return
+            before = one.kernel.run(["iptables-save"]).output
+            allowed = [way for way in needed if way is not AT_MEMBER[missing]]
+            await write(etcd, put("web", for_hosts(allowed)))
+            await until(lambda: said(etcd).held_back != "")
+            cut = f"{AT_MEMBER[missing]['what']} would be cut by the default of tier default"
+            assert said(etcd).held_back.startswith(cut) and ";" not in said(etcd).held_back, said(etcd).held_back
+            assert one.kernel.run(["iptables-save"]).output == before
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("sources", "is_cut"),
+    [
+        ([1024, "2000:32767", "61000:65535"], False),  # a client does not get these
+        (["1:49999", "50001:65535"], True),
+        ([32_768], True),
+        ([60_999], True),
+        ([*range(40_000, 40_100, 2)], True),
+    ],
+)
+def test_a_rule_for_some_source_ports_cuts_the_nodes_own_ways(
+    sources: list[int | str], is_cut: bool, tmp_path: pathlib.Path, etcd: FakeEtcd
+) -> None:
+    """New connections would come about by chance."""
+    rule = {"action": "Deny", "protocol": "TCP", "source": {"ports": sources}, "destination": {"ports": [2379]}}
+    spec = {"selector": "role == 'host'", "types": ["Egress"], "egress": [rule, {"action": "Allow"}]}
+
+    async def scenario() -> None:
+        one = node(tmp_path)
+        async with running(one):
+            await one.agent.changes.apply(with_host(), True)
+            revision = await write(etcd, put("web", document(KEYS["web"], spec)))
+            await until(lambda: said(etcd).held_back != "" or said(etcd).revision >= revision)
+            cut = "the datastore at 192.0.2.1 port 2379 would be cut by web#1 (egress, HostEndpoint node1-eth0)"
+            assert said(etcd).held_back == (cut if is_cut else "")
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("ranges", "expected"),
+    [
+        ([], [32_768]),
+        ([PortRange(80, 80), PortRange(1, 65_535)], [32_768]),
+        ([PortRange(50_000, 50_000)], [32_768, 50_000, 50_001]),
+        ([PortRange(40_000, 60_999), PortRange(30_000, 44_999)], [32_768, 40_000, 45_000]),
+    ],
+)
+def test_one_port_of_each_range_of_source_ports_is_tried(ranges: list[PortRange], expected: list[int]) -> None:
+    rule = PolicyRule("Deny", protocol="tcp", source=Entity(ports=tuple(ranges)))
+    other = PolicyRule("Allow", protocol="tcp", source=Entity(not_ports=(PortRange(20, 30), NamedPort("http"))))
+    for policies in ([Policy("web", egress=(rule,))], [Policy("web", ingress=(other, rule))]):
+        assert own_ways.client_ports(policy_set([], policies, [])) == expected
+
+
+def test_ports_are_few_however_many_rules_name_some() -> None:
+    source = Entity(not_ports=tuple(PortRange(port, port) for port in range(30_000, 65_000, 7)))
+    rule = PolicyRule("Deny", protocol="tcp", source=source)
+    found = own_ways.client_ports(policy_set([], [], [PolicyProfile("all", ingress=(rule,))]))
+    assert 8 <= len(found) <= 16 and found == sorted(set(found))
+    assert found[0] == 32_768 and found[-1] > 57_000
 
 
 def test_failsafe_ports_keep_the_nodes_own_ways_open(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
