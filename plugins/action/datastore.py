@@ -26,6 +26,10 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes impor
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import targets
 
 _UNTOUCHED = "No node was changed."
+_UNCHECKED = (
+    "The release of etcd was not checked, on which live policy without gates depends (CVE-2026-33343). Each node "
+    "checks it before it takes a live document."
+)
 
 
 class ActionModule(GuardedAction):
@@ -83,7 +87,8 @@ class ActionModule(GuardedAction):
             )
             if live is not None:
                 warning += f" The plan is {without_live_documents('the datastore does not answer')}."
-            return {**nothing, "reachable": False, "warnings": [warning]}
+            unchecked = [_UNCHECKED] if datastore.check_rights else []
+            return {**nothing, "reachable": False, "warnings": [warning, *unchecked]}
         files = operator_files.bring(datastore, secret, etcd_folder.folder_of(task_vars), self._task.check_mode)
         done = dataclasses.replace(done, changes=(*done.changes, *files.changes))
         answer: dict[str, t.Any] = {

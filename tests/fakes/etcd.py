@@ -271,6 +271,8 @@ class FakeMember:
         await self._answers(seconds)
         await self._known(headers, seconds)
         try:
+            if (path, body) == ("/version", b""):
+                return 200, json.dumps({"etcdserver": self.etcd.version, "etcdcluster": "3.5.0"}).encode()
             return 200, json.dumps(self._answer(path, json.loads(body), headers)).encode()
         except Refusal as refusal:
             return refusal.status, refusal.body

@@ -140,6 +140,13 @@ class Member:
         except RefusedStream as refused:
             raise gateway.error_of(refused.status, refused.body) from None
 
+    async def release(self, seconds: float = CALL_SECONDS) -> str:
+        """Return the release of etcd. A member tells it without a user; not all let a node's user ask its status."""
+        status, data = await self._transport.call("/version", b"", {}, seconds)
+        if status != 200:
+            raise gateway.error_of(status, data)
+        return gateway.release_of(gateway.decode(data))
+
     async def forget_token(self) -> None:
         """Ask for another token before the next call or watch, after a random pause."""
         await self._pause()
@@ -215,6 +222,11 @@ class EtcdClient:
     def member(self) -> Member:
         """The member that is asked next."""
         return self._members[0]
+
+    @property
+    def count(self) -> int:
+        """The number of members."""
+        return len(self._members)
 
     def rotate(self) -> None:
         """Ask another member from now on, with a new token."""
@@ -375,8 +387,7 @@ class EtcdClient:
         found = {}
         for member in self._members:
             with contextlib.suppress(TransportError, Unavailable):
-                answer = await member.call("/v3/maintenance/status", b"{}", self._seconds)
-                found[member.name] = gateway.status_of(answer).version
+                found[member.name] = await member.release(self._seconds)
         return found
 
     async def close(self) -> None:

@@ -424,6 +424,7 @@ _RANGES = sparse_table(
 _DELETED = sparse_table({"deleted": number})
 _SUCCEEDED = sparse_table({"header": _header, "succeeded": FLAG})
 _STATUS = sparse_table({"header": _header, "version": TEXT, "leader": number, "dbSize": number, "dbSizeInUse": number})
+_RELEASE = sparse_table({"etcdserver": TEXT})
 _LEASE = sparse_table({"ID": number, "error": TEXT})
 _TOKEN = sparse_table({"token": maybe(secret(2_000), "")})
 _WATCH = sparse_table(
@@ -570,6 +571,11 @@ def lease_of(body: Json) -> int:
 def status_of(body: Json) -> MemberStatus:
     found = read(_STATUS, body)
     return MemberStatus(found["header"], found["version"], found["leader"], found["dbSize"], found["dbSizeInUse"])
+
+
+def release_of(body: Json) -> str:
+    """Return the release of etcd in the answer to a GET of /version, "" if it has none."""
+    return str(read(_RELEASE, body)["etcdserver"])
 
 
 def token_of(body: Json) -> str:

@@ -16,7 +16,7 @@ import typing as t
 from urllib.parse import urlsplit
 
 from ..base.ports import ETCD_CLIENT_PORT, ETCD_GATE_PORT
-from ..base.typed_json import NotJson, Unreadable, items, maybe, number, parse, secret, table, text
+from ..base.typed_json import NotJson, Unreadable, flag, items, maybe, number, parse, secret, table, text
 from ..files import bounded
 from .client import CALL_SECONDS, JITTER, Credentials, EtcdClient
 from .transport import HttpTransport, MemberAddress, TlsFiles
@@ -40,7 +40,8 @@ class DatastoreSettings:
 
     `endpoints` are URLs such as https://192.0.2.1:2379. `ca`, `certificate` and `key` are paths, "" for none. URLs with
     https need a `ca`. `user` is "" for a cluster without authentication. `progress_seconds` is the interval between two
-    progress messages of a member, None if the interval is not known.
+    progress messages of a member, None if the interval is not known. With `check_rights`, live policy is taken only
+    from members in which users keep to their rights: nodes reach them without gates.
     """
 
     endpoints: tuple[str, ...]
@@ -50,6 +51,7 @@ class DatastoreSettings:
     user: str = ""
     password: str = dataclasses.field(default="", repr=False)
     progress_seconds: t.Optional[float] = PROGRESS_SECONDS
+    check_rights: bool = False
 
     @classmethod
     def from_dict(cls, data: t.Any, path: str = "datastore.json") -> DatastoreSettings:
@@ -61,8 +63,14 @@ class DatastoreSettings:
         return cls(**{**found, "endpoints": tuple(found["endpoints"])})
 
     def to_dict(self) -> dict[str, t.Any]:
-        """Return the content of the file, JSON-ready. It contains the password in clear text."""
-        return {**dataclasses.asdict(self), "endpoints": list(self.endpoints)}
+        """Return the content of the file, JSON-ready. It contains the password in clear text.
+
+        `check_rights` is left out if it is False: earlier releases do not know it.
+        """
+        found = {**dataclasses.asdict(self), "endpoints": list(self.endpoints)}
+        if not self.check_rights:
+            del found["check_rights"]
+        return found
 
     def client(self, seconds: float = CALL_SECONDS, jitter: float = JITTER) -> EtcdClient:
         """Return a client of the cluster. `seconds` and `jitter` are those of EtcdClient.
@@ -139,5 +147,6 @@ _SETTINGS = table(
         "user": text(),
         "password": secret(),
         "progress_seconds": maybe(number(0.1, 3600.0)),
+        "check_rights": flag,
     },
 )

@@ -58,7 +58,7 @@ class Transport(t.Protocol):
     """A way to ask one member."""
 
     async def call(self, path: str, body: bytes, headers: Headers, seconds: float) -> tuple[int, bytes]:
-        """Return the HTTP status and the body of the answer to a POST.
+        """Return the HTTP status and the body of the answer to a POST, or to a GET with the body b"".
 
         Raise TransportError if it is not there within `seconds`. The member may have done what it was asked to do.
         """
@@ -160,8 +160,8 @@ class MemberConnection:
             self._writer.transport.abort()
 
     async def ask(self, address: MemberAddress, path: str, body: bytes, headers: Headers) -> tuple[int, dict[str, str]]:
-        """Send a request and return the status and the header of the answer."""
-        lines = [f"POST {path} HTTP/1.1", f"Host: {address}", "Content-Type: application/json"]
+        """Send a request, a GET without a body, and return the status and the header of the answer."""
+        lines = [f"{'POST' if body else 'GET'} {path} HTTP/1.1", f"Host: {address}", "Content-Type: application/json"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         lines += [f"Content-Length: {len(body)}", "", ""]
         self._writer.write("\r\n".join(lines).encode("latin-1") + body)

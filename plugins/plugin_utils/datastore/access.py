@@ -41,6 +41,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inven
     check_secret,
     check_text,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.policy_settings import LIVE_POLICY
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.write import datastore_files
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
@@ -62,7 +63,7 @@ class FleetDatastore:
     `ca`, `certificate` and `key` are paths on the controller; the latter two are "" if members demand no certificate.
     `progress` is the members' interval of progress messages in seconds, None if it is not known. `own` is True for a
     cluster that role calico_etcd makes for the fleet alone. Nodes use `gates`, and `endpoints` without any. `operators`
-    are those of the inventory.
+    are those of the inventory. `check_rights`: nodes check the release of etcd before they take live policy.
     """
 
     endpoints: tuple[str, ...]
@@ -73,6 +74,7 @@ class FleetDatastore:
     own: bool = False
     gates: tuple[str, ...] = ()
     operators: tuple[Operator, ...] = ()
+    check_rights: bool = False
 
     def settings(self, credentials: Credentials) -> DatastoreSettings:
         """Return the settings by which the controller itself reaches the cluster."""
@@ -110,7 +112,10 @@ def of(hosts: t.Sequence[Host], task_vars: t.Mapping[str, t.Any]) -> t.Optional[
     operators = datastore_inventory.operators(
         variables.of_fleet(hosts, datastore_inventory.OPERATORS) or (), {host.name for host in hosts}, given.username
     )
-    return FleetDatastore(members, ca, certificate, key, float(progress) if progress else None, own, gates, operators)
+    checked = bool(variables.of_fleet(hosts, LIVE_POLICY)) and not gates
+    return FleetDatastore(
+        members, ca, certificate, key, float(progress) if progress else None, own, gates, operators, checked
+    )
 
 
 def check_live_policy(hosts: t.Sequence[Host], task_vars: t.Mapping[str, t.Any]) -> None:
@@ -243,6 +248,7 @@ def node_files(datastore: FleetDatastore, secret: bytes, node: str) -> dict[str,
         user=node,
         password=rights.password(secret, node),
         progress_seconds=datastore.progress,
+        check_rights=datastore.check_rights,
     )
     return {**found, "settings": f"{json.dumps(wanted.to_dict(), indent=2)}\n"}
 

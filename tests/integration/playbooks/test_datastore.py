@@ -286,13 +286,18 @@ def test_a_run_goes_on_without_the_datastore(fleet: Fleet) -> None:
     assert "converged 2/2 nodes" in printed and changed(printed) == dict.fromkeys(HOSTS, 0)
     assert printed.count("The datastore was not updated: no member of the etcd cluster answers") == 1
     assert "The run goes on without it, and nodes keep what they know of each other." in printed
-    assert "without live documents" not in printed
-    live, page = {"calico_live_policy": True, "calico_policy_enabled": True}, fleet.folder.parent / "plan.html"
+    assert "without live documents" not in printed and "CVE" not in printed
+    live = {"calico_live_policy": True, "calico_policy_enabled": True, "calico_etcd_endpoints": [fleet.etcd.url]}
+    page = fleet.folder.parent / "plan.html"
     planned = fleet.run("site", "--check", "-e", f"report={page}", **live)
     for said in (planned, re.sub(r"\s+", " ", html.unescape(page.read_text()))):
         assert (
             "The next run publishes what this one could not. The plan is without live documents: the datastore does "
             "not answer, ask `calicoctl policy explain` on a node."
+        ) in said
+        assert (
+            "The release of etcd was not checked, on which live policy without gates depends (CVE-2026-33343). Each "
+            "node checks it before it takes a live document."
         ) in said
 
 

@@ -171,6 +171,16 @@ def test_an_operator_writes_only_its_own_history(operators: Operators) -> None:
     assert operators.apply("bob", policy("a"))[0] == 1
 
 
+def test_members_tell_their_release_to_everybody(operators: Operators) -> None:
+    """Nodes ask for it before they take live policy without gates. They may ask for no status in each release."""
+
+    async def ask(client: EtcdClient) -> dict[str, str]:
+        return await client.releases()
+
+    found = operators.etcd.ask(ask, "bob", "not the password of bob")
+    assert list(found) == [operators.etcd.url] and re.fullmatch(r"3\.[45]\.\d+", found[operators.etcd.url])
+
+
 def test_two_operators_at_once(operators: Operators) -> None:
     """Each patches other fields of the same policy: none is lost."""
     operators.apply("ada", policy("a"))

@@ -44,6 +44,9 @@ def test_the_settings_are_read_as_they_were_written(tmp_path: pathlib.Path) -> N
     assert settings.load(written(tmp_path, found.to_dict())) == found
     assert str(settings.address_of(found.endpoints[1])) == "[2001:db8::1]:2379"
     assert "secret" not in repr(found)
+    checked = {**WHOLE, "check_rights": True}
+    again = settings.load(written(tmp_path, checked))
+    assert again is not None and again.check_rights and again.to_dict() == checked and not found.check_rights
 
 
 def test_the_interval_of_progress_is_the_one_of_our_own_members() -> None:
@@ -83,8 +86,10 @@ def test_the_interval_of_progress_is_the_one_of_our_own_members() -> None:
         ({**WHOLE, "progress_seconds": True}, "progress_seconds is True, not a number from 0.1 to 3600."),
         (
             {**WHOLE, "leader": "me"},
-            "leader is not known. There are: endpoints, ca, certificate, key, user, password, progress_seconds.",
+            "leader is not known. There are: endpoints, ca, certificate, key, user, password, progress_seconds, "
+            "check_rights.",
         ),
+        ({**WHOLE, "check_rights": 1}, "check_rights is 1, not true or false."),
     ],
 )
 def test_an_invalid_settings_file_is_refused_with_the_reason(

@@ -126,6 +126,28 @@ def test_a_renewed_certificate_counts_for_the_next_connection(tmp_path: pathlib.
     asyncio.run(scenario())
 
 
+def test_a_call_without_a_body_is_a_get() -> None:
+    async def scenario() -> None:
+        seen: list[bytes] = []
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with contextlib.suppress(asyncio.IncompleteReadError):
+                while head := await reader.readuntil(b"\r\n\r\n"):
+                    seen.append(head.partition(b"\r\n")[0])
+                    await reader.readexactly(2 if head.startswith(b"POST") else 0)
+                    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        client = HttpTransport(MemberAddress(*server.sockets[0].getsockname()[:2]), None)
+        for path, body in (("/version", b""), ("/v3/kv/range", b"{}")):
+            assert await client.call(path, body, {}, 5) == (200, b"{}")
+        assert seen == [b"GET /version HTTP/1.1", b"POST /v3/kv/range HTTP/1.1"]
+        await client.close()
+        server.close()
+
+    asyncio.run(scenario())
+
+
 def test_a_connection_that_the_member_has_closed_is_noticed() -> None:
     """It is reported once, and no call is made on it."""
 

@@ -50,7 +50,7 @@ NAMED = 16
 
 
 class DatastoreWriter(t.Protocol):
-    """A part that writes into the datastore until it is cancelled."""
+    """A part that writes into the datastore, or asks its members, until it is cancelled."""
 
     async def run(self, client: EtcdClient) -> None: ...
 

@@ -28,7 +28,7 @@ from ...base.terminal_text import line
 from ...datastore import keys
 from ...datastore.gateway import Put
 from ...datastore.keys import DocumentKey
-from ...datastore.live import policy_heartbeat
+from ...datastore.live import policy_heartbeat, rights_hold
 from ...datastore.live.live_reader import LiveReader, LiveReading
 from ...datastore.live.open_change import OpenChange
 from ...datastore.live.policy_heartbeat import PolicyHeartbeat
@@ -64,6 +64,7 @@ class LivePolicyFeed:
     It belongs to the event loop. `changed` is called after another live policy is to be in force, and `said` is set
     after what the node says of it has changed. `synced` returns whether the datastore is followed in sync, and `cut_by`
     which of the node's own ways a live policy would cut, "" for none. `trials` are those of this feed alone.
+    `unsafe` returns why no document may be taken, as RightsCheck.problem.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class LivePolicyFeed:
         synced: t.Callable[[], bool],
         cut_by: t.Callable[[LivePolicy], t.Awaitable[str]],
         trials: LiveTrials,
+        unsafe: t.Callable[[], t.Optional[str]] = lambda: "",
     ) -> None:
         self._persisted = persisted
         self._mirror = mirror
@@ -83,6 +85,7 @@ class LivePolicyFeed:
         self._synced = synced
         self._cut_by = cut_by
         self._trials = trials
+        self._unsafe = unsafe
         self._folder = persisted.machine.store
         self._wake = asyncio.Event()
         self._stored = NOTHING_STORED
@@ -181,6 +184,11 @@ class LivePolicyFeed:
             self._want(self._stored.policy)
         self._unproved = reading.documents if state is TrialState.UNPROVED else self._unproved
         if policy is None:
+            return
+        unsafe = self._unsafe()
+        if unsafe:
+            self._hold_back(unsafe, rights_hold.REMEDY)
+        if unsafe != "":  # it is, or members are asked
             return
         if self._unproved == reading.documents:
             reason = f"the change at revision {position.revision} keeps this node from new connections to the datastore"

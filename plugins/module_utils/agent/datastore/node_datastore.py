@@ -37,6 +37,7 @@ from .new_connection import NewConnection
 from .own_content import OwnContent, OwnDocuments, details_of
 from .own_ways import Ask, OwnWays
 from .publisher import Publisher
+from .rights_check import RightsCheck
 
 
 class NodeDatastore:
@@ -68,7 +69,9 @@ class NodeDatastore:
             trials=LiveTrials(
                 self._node, self.answers, NewConnection(lambda: self.live.settings, self._addresses).shows
             ),
+            unsafe=lambda: self._rights.problem,
         )
+        self._rights = RightsCheck(lambda: self._checks_rights, self.live_policy.documents_changed)
         self.questions = LiveQuestions(
             host,
             known,
@@ -94,7 +97,7 @@ class NodeDatastore:
             self.publisher,
             Heartbeats(self._beat),
             host.thread("copy"),
-            more_writers=(PolicyHeartbeats(self.live_policy.said, self.live_policy.beat), self.answers),
+            more_writers=(PolicyHeartbeats(self.live_policy.said, self.live_policy.beat), self.answers, self._rights),
             on_synced=self._synced,
             on_leave=self._keep_as_reports,
             basis=lambda: self.feed.basis,
@@ -119,6 +122,11 @@ class NodeDatastore:
         """Write what is known of the datastore to the disk now; return `synced` and `known_until` of `to_dict`."""
         await self.live.copy()
         return {name: value for name, value in self.live.to_dict().items() if name in ("synced", "known_until")}
+
+    @property
+    def _checks_rights(self) -> bool:
+        """Whether live policy depends on the release of etcd. Settings that cannot be read may say so."""
+        return self.live.settings is None or self.live.settings.check_rights
 
     def _node(self) -> str:
         return self._persisted.state.node if self._persisted.state is not None else ""

@@ -9,7 +9,6 @@ one: it compares again.
 
 from __future__ import annotations
 
-import re
 import types
 import typing as t
 
@@ -17,6 +16,7 @@ from .. import gateway, keys
 from ..client import AUTHENTICATE, EtcdClient
 from ..gateway import Operation, Put
 from ..keys import KeyRange
+from ..live import rights_hold
 from . import auth, rights
 from .rights import Access, AccessStep
 
@@ -26,10 +26,6 @@ _MOST_BYTES = 1 << 20
 _KEY_BYTES = 600  # of a deletion; the longest keys have some 300
 #: The oldest release of etcd whose JSON gateway has all calls under /v3/.
 OLDEST = (3, 4)
-_VERSION = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})\.([0-9]{1,4})((?:[-+.].{0,60})?)", re.ASCII)
-#: The first release of each minor one in which no user writes keys of others by nested transactions, CVE-2026-33343.
-#: Later minor releases never had it.
-_RIGHTS_HOLD = {(3, 4): 42, (3, 5): 28, (3, 6): 9}
 _PARENT = "/host-routing/"
 _NAMED = 5
 #: The most prefixes of names without blocks that are counted.
@@ -65,7 +61,7 @@ async def check(client: EtcdClient) -> str:
             "The cluster asks nobody for a password, so every node could write for every other one. Switch "
             "authentication on (etcdctl auth enable), or have role calico_etcd make a cluster."
         ) from None
-    match = _VERSION.fullmatch(version)
+    match = rights_hold.RELEASE.fullmatch(version)
     if match is None or (int(match.group(1)), int(match.group(2))) < OLDEST:
         raise UnusableCluster(
             f"The cluster runs etcd {version[:40] or 'of no version'}, and at least "
@@ -84,26 +80,9 @@ async def check_rights_hold(client: EtcdClient) -> None:
 
     Fleets with live policy and without gates need this: a node could write every document.
     """
-    releases = await client.releases()
-    vulnerable = sorted(name for name, release in releases.items() if not _rights_hold(release))
-    if vulnerable:
-        name, shown = vulnerable[0], releases[vulnerable[0]][:40] or "of no version"
-        raise UnusableCluster(
-            f"calico_live_policy is true, and {name} runs etcd {shown}, in which every "
-            "node can write documents (CVE-2026-33343). Upgrade the members to 3.4.42, 3.5.28, 3.6.9 or later, use a "
-            "cluster of role calico_etcd, whose gates prevent it, or set calico_live_policy to false."
-        )
-
-
-def _rights_hold(release: str) -> bool:
-    match = _VERSION.fullmatch(release)
-    if match is None:
-        return False
-    minor, patch = (int(match.group(1)), int(match.group(2))), int(match.group(3))
-    first = _RIGHTS_HOLD.get(minor)
-    if first is None:
-        return minor > max(_RIGHTS_HOLD)
-    return patch > first or (patch == first and not match.group(4).startswith("-"))  # 3.5.28-rc.0 comes before 3.5.28
+    problem = rights_hold.problem(await client.releases())
+    if problem:
+        raise UnusableCluster(f"calico_live_policy is true, and {problem}. {rights_hold.REMEDY}.")
 
 
 async def _foreign(client: EtcdClient) -> list[str]:

@@ -46,7 +46,7 @@ def test_documents_and_changes(cluster: EtcdCluster) -> None:
     Precedent: CWE-863 (incorrect authorization).
     Closed: 0.3.0
     Result: The gate refuses each of them, and so does etcd. Without gates, etcd has to have the fix of CVE-2026-33343:
-        runs refuse live policy with another one.
+        runs refuse live policy with another one, and nodes take none from it.
     """
 
     async def attack() -> None:

@@ -203,6 +203,17 @@ def test_the_files_of_a_node(inventory: Inventory) -> None:
     assert DatastoreSettings.from_dict(json.loads(files["settings"])) == wanted
 
 
+def test_nodes_check_the_release_of_etcd_for_live_policy_without_gates(inventory: Inventory) -> None:
+    elsewhere = {"calico_etcd_endpoints": ["https://a"]}
+    for given, checks in (
+        ({}, False),
+        ({"calico_live_policy": True}, False),  # it has gates
+        (elsewhere, False),
+        ({**elsewhere, "calico_live_policy": True}, True),
+    ):
+        assert json.loads(inventory.files(**given)["settings"]).get("check_rights", False) is checks
+
+
 def test_a_node_gets_its_own_certificate(inventory: Inventory) -> None:
     """Its earlier ones are in the same file. A cluster of somebody else has one certificate for all."""
     own, key = CERTIFICATE.replace("x", "own"), KEY.replace("x", "own")
