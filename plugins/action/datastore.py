@@ -13,11 +13,13 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.gua
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.datastore import (
     access,
     cluster_calls,
+    fleet_publication,
     operator_files,
 )
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.datastore.cluster_calls import (
     DatastoreAway,
     DatastoreRefused,
+    DocumentsInTheWay,
 )
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.datastore.fleet_publication import FleetPublisher
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd import etcd_folder
@@ -38,6 +40,9 @@ class ActionModule(GuardedAction):
     In check mode it only compares. Without a datastore it does nothing. A datastore that is away is a warning if a node
     of the play uses it already; nodes do without it. The task fails if no node does, if the datastore cannot be used
     before somebody corrects something, or if a file or a secret of the controller cannot be used.
+
+    For a fleet that returns to stored states, it publishes only the inventory's policy of these, if they tell it. The
+    task fails only if live documents need what they lack.
     """
 
     _requires_connection = False
@@ -57,6 +62,9 @@ class ActionModule(GuardedAction):
 
     def _publish(self, task_vars: dict[str, t.Any], args: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         """Return the keys of the task's result. Raise FleetError, DatastoreRefused, or OSError for missing targets."""
+        restored = targets.load_restored(args["fleet"])
+        if restored is not None:
+            return self._restore(task_vars, restored)
         fleet, datastore = targets.load(args["fleet"]).fleet, targets.load_datastore(args["fleet"])
         nothing: dict[str, t.Any] = {"changed": False, "reachable": None, "version": "", "plan": [], "live": []}
         if datastore is None or fleet is None:
@@ -104,6 +112,37 @@ class ActionModule(GuardedAction):
                 *datastore_lines.operators_left(done.operators_left, datastore.own),
                 *datastore_lines.operators_without_certificate(files.without_certificate),
             ],
+        }
+        if done.changes:
+            answer["diff"] = {"prepared": datastore_lines.prepared(done)}
+        return answer
+
+    def _restore(self, task_vars: dict[str, t.Any], source: targets.RestoredSource) -> dict[str, t.Any]:
+        """Publish the policy of stored states. Raise DocumentsInTheWay; another error of the datastore is a warning."""
+        newer = (
+            "The datastore says of the inventory's policy what the newer inventory has: {}. Operators plan live policy "
+            "by that. Bring the inventory to what is in force, and run playbooks/site.yml."
+        )
+        reason = source.policy.reason
+        try:
+            done = cluster_calls.ask(
+                source.datastore,
+                access.operator(task_vars),
+                lambda client: fleet_publication.restore(client, source.policy, self._task.check_mode),
+            )
+        except DocumentsInTheWay:
+            raise
+        except (DatastoreAway, DatastoreRefused, FleetError) as error:
+            why = f"the datastore was not updated ({str(error).rstrip('.')})"
+            warnings = [newer.format(why), f"The plan is {without_live_documents('the datastore is not read')}."]
+            return {"changed": False, "reachable": False, "version": "", "plan": [], "live": [], "warnings": warnings}
+        answer: dict[str, t.Any] = {
+            "changed": bool(done.changes),
+            "reachable": True,
+            "version": done.version,
+            "plan": datastore_lines.plan(done.changes),
+            "live": datastore_lines.plan(done.review.changes),
+            "warnings": [*done.review.notices, *([newer.format(reason)] if reason else [])],
         }
         if done.changes:
             answer["diff"] = {"prepared": datastore_lines.prepared(done)}

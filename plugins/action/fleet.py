@@ -10,13 +10,17 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.typed_json import Unreadable
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import DOCUMENT_BYTES
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import live_policy
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import (
+    live_policy,
+    stored_policy,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.live_policy import (
     InventoryPolicy,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.change import renumbering
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.policy_settings import LIVE_POLICY
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint import refusals
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import observed_nodes
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results as readers
@@ -39,6 +43,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.error
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions import controller_variables
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.datastore import access
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd import cluster_members
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import lint_lines, shown_lines
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import host_check, run_results
@@ -49,6 +54,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
     lockfile_store,
     targets,
 )
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.targets import RestoredSource
 
 #: The role's options that together switch the CNI plugin on.
 _CNI_OPTIONS = ("calico_node_agent", "calico_node_cni")
@@ -227,6 +233,7 @@ class ActionModule(GuardedAction):
         observed = answers.states
         states: dict[str, NodeState] = {}
         policies: dict[str, str] = {}
+        given: dict[str, t.Any] = {}
         missing = []
         for host in observed:
             chosen = _generation(task_vars["hostvars"][host].get(args["restore"]))
@@ -237,7 +244,7 @@ class ActionModule(GuardedAction):
                     current = observed[host]
                     stored = _with_addresses_of(host, stored, current)
                     states[host] = attachment.with_blocks_in_use(stored, current, allocated)
-                    policy = chosen["state"].get("policy")
+                    given[host] = policy = chosen["state"].get("policy")
                     if isinstance(policy, str):
                         policies[host] = str.__str__(policy)
                     continue
@@ -280,11 +287,12 @@ class ActionModule(GuardedAction):
             raise refusal
         if args["limits"] is not None:
             shown_lines.show(interrupted.lines)
+        source = _restored_policy(task_vars, hosts, {host: state.plan for host, state in states.items()}, given, whole)
         return {
             "changed": False,
             "foresee": [],
             "first": "" if self._task.check_mode else interrupted.first,
-            "path": targets.save(restored, policies=policies),
+            "path": targets.save(restored, policies=policies, restored=source),
             "plan": plans[0] if len(plans) == 1 else "",
             "plans": plans,
             "change": change,
@@ -293,7 +301,7 @@ class ActionModule(GuardedAction):
             "fresh": sorted(host for host, state in observed.items() if state is None),
             "prepare": True,
             "steady": False,
-            "datastore": False,
+            "datastore": source is not None,
             "approval": approval,
             "impact": interrupted.lines if args["limits"] is not None else [],
             "modes": {
@@ -331,6 +339,30 @@ class ActionModule(GuardedAction):
                     encapsulations=pool_modes.modes_of_most(states.values()),
                 )
         return restored
+
+
+def _restored_policy(
+    task_vars: t.Mapping[str, t.Any],
+    hosts: t.Sequence[Host],
+    plans: t.Mapping[str, str],
+    policies: t.Mapping[str, t.Any],
+    whole: bool,
+) -> t.Optional[RestoredSource]:
+    """Return what stored states mean for the inventory's policy in the datastore, None if neither has live policy.
+
+    `policies` has the packed policy of each host. It is None as well if the inventory names no datastore, or none that
+    can be read.
+    """
+    try:
+        datastore = access.of(hosts, task_vars) if hosts else None
+        live = bool(hosts and variables.of_fleet(hosts, LIVE_POLICY))
+    except FleetError:
+        return None
+    if datastore is None:
+        return None
+    if not live and not stored_policy.read(plans, policies, whole, most=1).has_live_policy:
+        return None
+    return RestoredSource(datastore, stored_policy.read(plans, policies, whole))
 
 
 def _published_policy(run: FleetRun) -> t.Optional[InventoryPolicy]:

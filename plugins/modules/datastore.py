@@ -17,6 +17,8 @@ description:
     it once, before the nodes get their states.
   - With C(calico_live_policy), publishes the policy documents of the inventory, too. Refuses to remove a tier in which
     live documents are, and says which of them come into force or lose their effect.
+  - For a fleet that returns to stored states, it publishes only the inventory's policy, as these states have it. If
+    they do not tell it, a warning says so, and which command puts it right.
   - In a fleet without a datastore it does nothing.
   - A cluster without passwords, of an etcd before 3.4, or with foreign keys below C(/host-routing/) is refused.
   - If no member answers, the run goes on with a warning, unless no node uses the datastore yet.

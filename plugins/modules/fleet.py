@@ -167,8 +167,8 @@ steady:
   type: bool
 datastore:
   description:
-    - Whether the fleet has a datastore, for M(baremetal.host_routing.datastore). V(false) with O(restore), which leaves
-      the datastore as it is.
+    - Whether M(baremetal.host_routing.datastore) has something to do. With O(restore), it does in fleets with live
+      policy, and publishes the inventory's policy of the stored states.
   returned: success
   type: bool
 approval:

@@ -42,6 +42,10 @@ class DatastoreRefused(Exception):
     """A datastore that is not usable before somebody corrects something. The text is a sentence, with the remedy."""
 
 
+class DocumentsInTheWay(DatastoreRefused):
+    """Live documents that need what a run takes away. The text names them."""
+
+
 def ask(datastore: FleetDatastore, credentials: Credentials, talk: t.Callable[[EtcdClient], t.Awaitable[_T]]) -> _T:
     """Return what `talk` returns for a client of the cluster. Raise DatastoreAway or DatastoreRefused."""
 
@@ -66,7 +70,9 @@ def ask(datastore: FleetDatastore, credentials: Credentials, talk: t.Callable[[E
             f"The user {credentials.user} of the datastore may not do this ({error}). Give it the role root: "
             f"etcdctl user grant-role {credentials.user} root."
         ) from None
-    except (UnusableCluster, ForeignUser, InvalidKey, TierInUse) as error:
+    except TierInUse as error:
+        raise DocumentsInTheWay(str(error)) from None
+    except (UnusableCluster, ForeignUser, InvalidKey) as error:
         raise DatastoreRefused(str(error)) from None
     except (EtcdError, Unreachable) as error:
         raise DatastoreAway(str(error)) from None

@@ -32,6 +32,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.p
     InventoryPolicy,
     LiveReview,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.stored_policy import (
+    RestoredPolicy,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import NodeAllocations
 
@@ -93,7 +96,7 @@ class FleetPublisher:
         if fleet.has_live_policy and not self.gated:
             await exchange.check_rights_hold(client)
         seen = await exchange.observe(client, content.PUBLISHED, owners, leaving)
-        reviewed = await _reviewed(client, seen, live)
+        (reviewed,) = await _reviewed(client, seen.values, [live])
         renewed = await self._renewed(client, owners, wanted, seen)
         renewed |= await self._renewed_operators(client, seen)
         access = rights.plan(owners, seen.access, self.operator, renewed, fleet.has_live_policy, self.operators)
@@ -146,16 +149,42 @@ class FleetPublisher:
         return abs(heartbeat.age(self.clock())) < _FRESH_SECONDS
 
 
-async def _reviewed(client: EtcdClient, seen: ObservedCluster, live: t.Optional[InventoryPolicy]) -> LiveReview:
-    """Return what a run means for live documents; a notice if there are too many to read. Raise TierInUse."""
-    before = {key: value for key, value in seen.values.items() if key.startswith((keys.INVENTORY, keys.SETTINGS))}
-    if live is None and not before:
-        return NO_REVIEW
+async def restore(client: EtcdClient, restored: RestoredPolicy, check: bool = False) -> Publication:
+    """Publish the policy of stored states that a fleet returns to, or with `check` only compare.
+
+    Only the keys about the inventory's policy are written, and none if `restored` has a reason for that. Raise
+    TierInUse, UnusableCluster, EtcdError or Unreachable.
+    """
+    version = await exchange.check(client)
+    before = await exchange.values_in(client, content.OF_POLICY)
+    reviews = await _reviewed(client, before, restored.each, stored=True)
+    notices = tuple(dict.fromkeys(notice for one in reviews for notice in one.notices))
+    if restored.reason or len(restored.each) != 1:
+        return Publication(version, (), {}, review=LiveReview(notices=notices))
+    (policy,) = restored.each
+    changes = content.plan(policy.values if policy is not None else {}, before)
+    if not check:
+        await exchange.write(client, content.operations(changes))
+    shown = sorted((*changes, *reviews[0].changes), key=lambda change: "-~+".index(change.action))
+    return Publication(version, tuple(shown), {}, review=reviews[0])
+
+
+async def _reviewed(
+    client: EtcdClient,
+    published_before: t.Mapping[str, bytes],
+    policies: t.Sequence[t.Optional[InventoryPolicy]],
+    stored: bool = False,
+) -> list[LiveReview]:
+    """Return what each of `policies` means for live documents; a notice if there are too many. Raise TierInUse."""
+    before = {key: value for key, value in published_before.items() if key.startswith((keys.INVENTORY, keys.SETTINGS))}
+    if not before and not any(one is not None for one in policies):
+        return [NO_REVIEW] * len(policies)
     try:
-        return live_policy.review(before, live, await exchange.live_documents(client))
+        documents = await exchange.live_documents(client)
     except exchange.UnreadDocuments as error:
         plan = f"The plan is {without_live_documents(str(error))}"
-        return LiveReview(notices=(f"{plan}. Remove some (calicoctl delete).",))
+        return [LiveReview(notices=(f"{plan}. Remove some (calicoctl delete).",))] * len(policies)
+    return [live_policy.review(before, one, documents, stored) for one in policies]
 
 
 def published(fleet: Fleet, secret: bytes, live: t.Optional[InventoryPolicy] = None) -> Published:

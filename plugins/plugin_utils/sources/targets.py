@@ -20,6 +20,9 @@ from ansible import constants
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.live_policy import (
     InventoryPolicy,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.stored_policy import (
+    RestoredPolicy,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_parts import PolicyWire
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.run.targets import Targets
 
@@ -28,8 +31,16 @@ from ..datastore.access import FleetDatastore
 _FILE, _POLICY, _DATASTORE, _SECRET = "targets", "policy", "datastore", "secret"
 _POLICIES = "policies"  # those of stored states
 _LIVE = "live"  # what a fleet with live policy publishes
+_RESTORED = "restored"  # what stored states mean for that
 _SECRET_BYTES = 16
 _WORKLOAD_NODES = "calico_nodes"  # the group of hosts that may have workloads
+
+
+class RestoredSource(t.NamedTuple):
+    """The policy of stored states, and the datastore to which it is published; nodes keep their files of that."""
+
+    datastore: FleetDatastore
+    policy: RestoredPolicy
 
 
 def save(
@@ -37,12 +48,14 @@ def save(
     datastore: t.Optional[FleetDatastore] = None,
     policies: t.Optional[t.Mapping[str, str]] = None,
     live: t.Optional[InventoryPolicy] = None,
+    restored: t.Optional[RestoredSource] = None,
 ) -> str:
     """Store the targets, and the fleet's datastore if it has one, in a new folder on the controller. Return its path.
 
     It has mode 0700 and is removed when ansible-playbook ends. A fleet's policy is large and stored separately: the
     states of `load` have only its settings. `policies` are those of stored states, packed, by node. `live` is what a
-    fleet with live policy publishes. Raise OSError if it cannot be written.
+    fleet with live policy publishes, and `restored` what stored states mean for that. Raise OSError if it cannot be
+    written.
     """
     folder = tempfile.mkdtemp(prefix="host_routing-", dir=constants.DEFAULT_LOCAL_TMP)
     if policies:
@@ -54,6 +67,9 @@ def save(
     if live is not None:
         with open(os.path.join(folder, _LIVE), "wb") as stream:
             pickle.dump(live, stream)
+    if restored is not None:
+        with open(os.path.join(folder, _RESTORED), "wb") as stream:
+            pickle.dump(restored, stream)
     if targets.fleet is not None:
         fleet = targets.fleet.named()
         if fleet.policy is not None:
@@ -104,6 +120,15 @@ def load_live(folder: str) -> t.Optional[InventoryPolicy]:
     try:
         with open(os.path.join(folder, _LIVE), "rb") as stream:
             return t.cast(InventoryPolicy, pickle.load(stream))
+    except FileNotFoundError:
+        return None
+
+
+def load_restored(folder: str) -> t.Optional[RestoredSource]:
+    """Return what stored states mean for what is published, None for no datastore. Raise OSError if unreadable."""
+    try:
+        with open(os.path.join(folder, _RESTORED), "rb") as stream:
+            return t.cast(RestoredSource, pickle.load(stream))
     except FileNotFoundError:
         return None
 

@@ -244,7 +244,8 @@ def test_live_policy_and_its_operators_come_and_go(fleet: Fleet) -> None:
         "calico_etcd_operators": [{"name": "ada", "addresses": ["127.0.0.1"]}],
     }
     folder = fleet.etcd.files / "operators" / "ada"
-    printed = fleet.run("site", **live)
+    printed = fleet.run("site", **{**live, "calico_policies": [], "calico_policy_enabled": True})
+    earlier = json.loads(fleet.inside("host1", "cat", "/var/lib/calico/state.json"))["state"]["plan"]
     assert "Operators have no certificate yet, so they get no files: ada. Run playbooks/etcd.yml" in printed
     folder.mkdir(parents=True, mode=0o700)
     (folder / "issued.pem").touch(0o600)
@@ -269,6 +270,14 @@ def test_live_policy_and_its_operators_come_and_go(fleet: Fleet) -> None:
     assert (
         "The inventory no longer has the Tier security, and live documents are in it: GlobalNetworkPolicy web. Keep it"
     ) in refused and "No node was changed." in refused
+    refused = fleet.run("rollback", "-e", f"plan={earlier}", failed=True, **live)
+    lacks = "The generation does not have the Tier security, and live documents are in it: GlobalNetworkPolicy web."
+    assert lacks in refused and "No node was changed." in refused and published <= fleet.stored()
+    fleet.etcd.ask(lambda client: client.write([Delete(document)]))
+    printed = fleet.run("rollback", "--diff", "-e", f"plan={earlier}", **live)
+    assert "- policy tiers/security" in printed and "converged 2/2 nodes" in printed
+    assert published - fleet.stored() == {f"{keys.INVENTORY}tiers/security"}
+    fleet.etcd.ask(lambda client: client.write([put]), "ada", password)
     printed = fleet.run("site", "--diff")
     assert "- live 1 live document has no effect any more" in printed
     assert "- user ada role ada" in printed and "- files .calico.etcd/operators/ada ca.pem calicoctl.cfg" in printed
@@ -299,6 +308,17 @@ def test_a_run_goes_on_without_the_datastore(fleet: Fleet) -> None:
             "The release of etcd was not checked, on which live policy without gates depends (CVE-2026-33343). Each "
             "node checks it before it takes a live document."
         ) in said
+
+
+def test_a_return_to_stored_states_goes_on_without_the_datastore(fleet: Fleet) -> None:
+    live = {"calico_live_policy": True, "calico_policy_enabled": True}
+    planned = fleet.run("rollback", "--check", "-e", "plan=previous", **live)
+    assert (
+        "The datastore says of the inventory's policy what the newer inventory has: the datastore was not updated (no "
+        "member of the etcd cluster answers"
+    ) in planned
+    assert "Bring the inventory to what is in force, and run playbooks/site.yml." in planned
+    assert "The plan is without live documents: the datastore is not read, ask `calicoctl policy explain`" in planned
 
 
 def test_a_node_that_is_removed_leaves_no_key_and_no_user(fleet: Fleet) -> None:

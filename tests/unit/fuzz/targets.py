@@ -15,7 +15,7 @@ import socket
 import struct
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.base import container_labels
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import container_labels, packed_json
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import status
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render.document_text import (
     NotReadable,
@@ -40,7 +40,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.l
     open_change,
     policy_heartbeat,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import live_policy
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import (
+    live_policy,
+    stored_policy,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.transport import (
     MemberConnection,
     TransportError,
@@ -263,6 +266,12 @@ def _container(data: bytes) -> None:
         container_description.ContainerDescription.from_params(params, ("example.org/",))
 
 
+def _stored_policy(data: bytes) -> None:
+    """Read bytes as the policy in a state that a node says that it has stored."""
+    packed = packed_json.pack_text(data.decode("utf-8", "replace"))
+    stored_policy.read({"node1": "a"}, {"node1": packed}, True)
+
+
 TARGETS: dict[str, t.Callable[[bytes], None]] = {
     "birdc": lambda data: _but_for(status.parse_sessions)(data.decode("utf-8", "replace")),  # type: ignore[arg-type]
     "blocks": _but_for(documents.decode_blocks, documents.RefusedDocument),
@@ -293,5 +302,6 @@ TARGETS: dict[str, t.Callable[[bytes], None]] = {
     "rules": _netlink(rtnetlink.dump_rules),
     "set_headers": _netlink(lambda channel: ipset_contents.headers(channel, {})),
     "set_members": _netlink(lambda channel: ipset_contents.members(channel, "cali40s:web")),
+    "stored_policy": _stored_policy,
     "watch_answer": _watch_answer,
 }

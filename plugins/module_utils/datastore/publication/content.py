@@ -32,6 +32,8 @@ _KINDS = {
 }
 #: The ranges in which a run compares every key.
 PUBLISHED: tuple[KeyRange, ...] = tuple(map(keys.under, _KINDS))
+#: The ranges among these that are about the inventory's policy, for operators.
+OF_POLICY: tuple[KeyRange, ...] = tuple(map(keys.under, (keys.INVENTORY, keys.SETTINGS)))
 #: The most bytes of a value that is shown, and of one that is read to be compared.
 _DOCUMENT_LIMIT = 1 << 20
 _SHOWN = 120  # characters

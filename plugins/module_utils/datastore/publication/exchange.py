@@ -104,9 +104,14 @@ async def observe(
     """
     version = await check(client)
     access = await _access(client)
-    values = {entry.key: entry.value for one in published async for entry in _entries(client, one)}
+    values = await values_in(client, published)
     counts = await _counted(client, nodes, leaving)
     return ObservedCluster(version, access, values, counts, await _heartbeats(client, nodes))
+
+
+async def values_in(client: EtcdClient, ranges: t.Iterable[KeyRange]) -> dict[str, bytes]:
+    """Return the values by key of all keys in `ranges`."""
+    return {entry.key: entry.value for one in ranges async for entry in _entries(client, one)}
 
 
 async def heartbeats(client: EtcdClient) -> dict[str, bytes]:

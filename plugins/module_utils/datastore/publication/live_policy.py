@@ -97,12 +97,15 @@ def of_inventory(policy: PolicySet, settings: PolicySettings) -> InventoryPolicy
 
 
 def review(
-    before: t.Mapping[str, bytes], after: t.Optional[InventoryPolicy], live: t.Mapping[DocumentKey, bytes]
+    before: t.Mapping[str, bytes],
+    after: t.Optional[InventoryPolicy],
+    live: t.Mapping[DocumentKey, bytes],
+    stored: bool = False,
 ) -> LiveReview:
     """Return what a run means for the documents `live`. Raise TierInUse if it takes a tier from some of them.
 
     `before` is what the cluster has below inventory/ and settings/, and `after` what the run publishes, None if it
-    switches live policy off. Values of `live` need not be valid.
+    switches live policy off. Values of `live` need not be valid. `stored` says that `after` is of stored states.
     """
     was_on = keys.FLEET_SETTINGS in before
     if not live or (after is None and not was_on):
@@ -111,7 +114,7 @@ def review(
         return LiveReview((_switched("-", len(live)),))
     known = {key: _value(key, live[key]) for key in live}
     had = _names(before)
-    notices = _check_tiers(had, after.names, known)
+    notices = _check_tiers(had, after.names, known, stored)
     if not was_on:
         return LiveReview((_switched("+", len(live)),), notices)
     values = live_policy.LivePolicy(
@@ -134,7 +137,7 @@ def review(
 _KINDS: t.Mapping[type, str] = {PolicyTier: "Tier", Policy: "policy", PolicyNetworkSet: "network set"}
 
 
-def _check_tiers(had: PolicySet, has: PolicySet, known: t.Mapping[DocumentKey, Value]) -> tuple[str, ...]:
+def _check_tiers(had: PolicySet, has: PolicySet, known: t.Mapping[DocumentKey, Value], stored: bool) -> tuple[str, ...]:
     """Return a notice about policies whose tiers did not exist before. Raise TierInUse for those that did."""
     try:
         live_policy.resolve(has, known.values())
@@ -146,9 +149,12 @@ def _check_tiers(had: PolicySet, has: PolicySet, known: t.Mapping[DocumentKey, V
     keys_of = {value.name: str(key) for key, value in known.items() if isinstance(value, Policy)}
     for tier in sorted(set(lost.values())):
         users = _listed(keys_of[name] for name in lost if lost[name] == tier)
+        lacks, instead = ("The inventory no longer has", "Keep it")
+        if stored:
+            lacks, instead = ("The generation does not have", "Choose another one")
         raise TierInUse(
-            f"The inventory no longer has the Tier {tier}, and live documents are in it: {users}. Keep it, move them "
-            f"to another tier or delete them (calicoctl apply, calicoctl delete), or write a live Tier {tier} first."
+            f"{lacks} the Tier {tier}, and live documents are in it: {users}. {instead}, move them to another tier or "
+            f"delete them (calicoctl apply, calicoctl delete), or write a live Tier {tier} first."
         )
     tiers = ", ".join(sorted(set(missing.values()))[:_NAMED])
     return (f"Live documents are in tiers that do not exist ({tiers}): {_listed(keys_of[name] for name in missing)}.",)

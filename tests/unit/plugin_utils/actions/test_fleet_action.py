@@ -184,6 +184,39 @@ def test_stored_states(tmp_path: pathlib.Path, stored: dict[str, t.Any]) -> None
     assert "node2" in results[5]["msg"]
 
 
+def test_stored_states_have_the_policy_that_the_datastore_gets(tmp_path: pathlib.Path) -> None:
+    """Without live policy there is nothing to publish, and nothing without a datastore."""
+    cluster = "calico_etcd_endpoints: ['https://10.10.1.11:2379']\n"
+    on = f"{ALL}{cluster}calico_policy_enabled: true\ncalico_live_policy: true\n"
+    texts = {"live": on, "off": f"{ALL}{cluster}", "none": ALL, "part": on}
+    files = {name: str(folder_with(tmp_path, name, text) / "hosts.yml") for name, text in texts.items()}
+    tier = [{"kind": "Tier", "name": "security"}]
+    kept = {}
+    for live in (True, False):
+        made = states(build(pool("ipip"), nodes=NODES, workloads=[], policies=tier, live_policy=live))
+        kept[live] = {
+            name: {"seen": NOTHING, "kept": {"generation": {"state": state.to_wire()}}} for name, state in made.items()
+        }
+    one = {"node1": kept[True]["node1"]}
+
+    def run(name: str, registered: t.Mapping[str, t.Any]) -> controller.Run:
+        return controller.Run("fleet", {"observed": "seen", "restore": "kept"}, files[name], registered)
+
+    both = [(name, kept[live]) for name in ("live", "off") for live in (True, False)]
+    results = controller.run([run(*each) for each in (*both, ("none", kept[True]), ("part", one))])
+    assert [result.get("msg") for result in results] == [None] * 6
+    found = [targets.load_restored(result["path"]) for result in results]
+    assert [result["datastore"] for result in results] == [True, True, True, False, False, True]
+    assert [source is not None for source in found] == [True, True, True, False, False, True]
+    whole, off, on_again, dummy, dummy, part = found
+    assert whole is not None and off is not None and on_again is not None and part is not None
+    (policy,) = whole.policy.each
+    assert policy is not None and "/host-routing/v1/inventory/tiers/security" in policy.values
+    assert whole.policy.reason == "" and whole.policy == on_again.policy and off.policy.each == (None,)
+    assert whole.datastore.endpoints == ("https://10.10.1.11:2379",)
+    assert part.policy == ((policy,), "not all nodes return")
+
+
 def test_a_generation_is_restored_with_the_addresses_that_hosts_have_now(
     tmp_path: pathlib.Path, stored: dict[str, t.Any]
 ) -> None:

@@ -23,7 +23,11 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.p
     InventoryPolicy,
     TierInUse,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication.stored_policy import (
+    RestoredPolicy,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.datastore import fleet_publication
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.datastore.fleet_publication import (
     FleetPublisher,
     Publication,
@@ -337,6 +341,65 @@ def test_a_run_that_takes_a_tier_from_live_documents_changes_nothing() -> None:
     assert [line for line in lines if " live " in line] == [
         "~ live     Tier security    comes into force: the inventory has none of this name any more"
     ]
+
+
+def restore(cluster: Cluster, restored: RestoredPolicy, check: bool = False) -> Publication:
+    client = EtcdClient(cluster.etcd.members, Credentials("root", "boss"), jitter=0.0)
+    return run(fleet_publication.restore(client, restored, check))
+
+
+OLD = fleet(policies=[{**TIER, "order": 50}, {**TIER, "name": "old"}], live_policy=True)
+
+
+def test_a_return_to_stored_states_publishes_their_policy_and_nothing_else() -> None:
+    cluster = Cluster()
+    live = fleet(policies=[TIER], live_policy=True)
+    cluster.publish(live, live=published_policy(live))
+    before = cluster.values()
+    cluster.etcd.put(keys.document_key(DocumentKey("Tier", "", "old")), b"{}")
+    restored = RestoredPolicy((published_policy(OLD),))
+    planned = datastore_lines.plan(restore(cluster, restored, check=True).changes)
+    assert [line.split("  ")[0] for line in planned] == ["~ policy", "~ live", "+ policy"]
+    assert "Tier old    has no effect any more: the inventory's is in force in its place" in planned[1]
+    assert {key: value for key, value in cluster.values().items() if not key.startswith(keys.DOCUMENTS)} == before
+    assert datastore_lines.plan(restore(cluster, restored).changes) == planned
+    assert restore(cluster, restored).changes == ()
+    values = cluster.values()
+    assert {key: values[key] for key in values if key.startswith((keys.INVENTORY, keys.SETTINGS))} == dict(
+        published_policy(OLD).values
+    )
+    assert all(values[key] == value for key, value in before.items() if not key.startswith(keys.INVENTORY))
+    lines = datastore_lines.plan(restore(cluster, RestoredPolicy((None,))).changes)
+    assert "- live     1 live document    has no effect any more" in lines
+    assert not any(key.startswith((keys.INVENTORY, keys.SETTINGS)) for key in cluster.values())
+
+
+@pytest.mark.parametrize("reason", ["", "nodes return to 2 plans, which differ in policy"])
+def test_a_return_that_takes_a_tier_from_live_documents_changes_nothing(reason: str) -> None:
+    """It is refused as well where the policy of the stored states is not published."""
+    cluster = Cluster()
+    live, without = fleet(policies=[TIER], live_policy=True), fleet(policy_enabled=True, live_policy=True)
+    cluster.publish(live, live=published_policy(live))
+    cluster.etcd.put(keys.document_key(DocumentKey("GlobalNetworkPolicy", "", "web")), IN_TIER)
+    before = cluster.values()
+    each = (published_policy(live), published_policy(without)) if reason else (published_policy(without),)
+    with pytest.raises(TierInUse) as error:
+        restore(cluster, RestoredPolicy(each, reason))
+    assert str(error.value) == (
+        "The generation does not have the Tier security, and live documents are in it: GlobalNetworkPolicy web. Choose "
+        "another one, move them to another tier or delete them (calicoctl apply, calicoctl delete), or write a live "
+        "Tier security first."
+    )
+    assert cluster.values() == before
+
+
+def test_a_reason_keeps_the_policy_of_stored_states_from_being_published() -> None:
+    cluster = Cluster()
+    live = fleet(policies=[TIER], live_policy=True)
+    cluster.publish(live, live=published_policy(live))
+    before = cluster.values()
+    assert restore(cluster, RestoredPolicy((published_policy(OLD),), "not all nodes return")).changes == ()
+    assert cluster.values() == before
 
 
 def test_too_many_live_documents_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
