@@ -16,7 +16,8 @@ description:
   - Publishes nodes, IP pools and the blocks of each node, and removes such keys that the inventory does not have. Run
     it once, before the nodes get their states.
   - With C(calico_live_policy), publishes the policy documents of the inventory, too. Refuses to remove a tier in which
-    live documents are, and says which of them come into force or lose their effect.
+    live documents are, and says which of them come into force or lose their effect. Warns of those whose rules select
+    no network set any more.
   - For a fleet that returns to stored states, it publishes only the inventory's policy, as these states have it. If
     they do not tell it, a warning says so, and which command puts it right.
   - In a fleet without a datastore it does nothing.

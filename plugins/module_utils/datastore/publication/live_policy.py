@@ -11,20 +11,25 @@ Operators plan by both, and nodes may read them. Without live policy neither exi
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import typing as t
 
+from ...base import selectors
 from ...base.release import VERSION
 from ...dataplane.change import Change
 from ...policy import model
 from ...policy.documents import from_resources, to_resources
-from ...policy.model import Failsafe, Policy, PolicyNetworkSet, PolicySet, PolicyTier
+from ...policy.model import Failsafe, NamedPortKey, Policy, PolicyNetworkSet, PolicySet, PolicyTier
+from ...policy.sets import needed_sets
 from ...resources import api as resources
 from ...state import live_policy
 from ...state.live_policy import Unresolved, Value
 from ...state.policy_state import PolicySettings
 from .. import documents, keys
 from ..keys import DocumentKey
+from ..live import live_documents
+from ..live.live_documents import LiveValue
 
 #: The most documents that a message names.
 _NAMED = 8
@@ -115,6 +120,7 @@ def review(
     known = {key: _value(key, live[key]) for key in live}
     had = _names(before)
     notices = _check_tiers(had, after.names, known, stored)
+    notices += tuple(_without_sets(before, after, live, stored))
     if not was_on:
         return LiveReview((_switched("+", len(live)),), notices)
     values = live_policy.LivePolicy(
@@ -158,6 +164,70 @@ def _check_tiers(had: PolicySet, has: PolicySet, known: t.Mapping[DocumentKey, V
         )
     tiers = ", ".join(sorted(set(missing.values()))[:_NAMED])
     return (f"Live documents are in tiers that do not exist ({tiers}): {_listed(keys_of[name] for name in missing)}.",)
+
+
+def _without_sets(
+    before: t.Mapping[str, bytes], after: InventoryPolicy, live: t.Mapping[DocumentKey, bytes], stored: bool
+) -> t.Iterator[str]:
+    """Yield at most one notice: rules of live documents selected network sets that go, and select none any more.
+
+    A network set counts as gone if it has other labels.
+    """
+    sets_after = _sets(after.values)
+    labels = {name: one.labels for name, one in sets_after.items()}
+    gone = [one for one in _sets(before).values() if labels.get(one.name) != one.labels]
+    if not gone:
+        return
+    values = {key: value for key, value in _readable(live) if value is not None}
+    there = [
+        *sets_after.values(),
+        *(one for one in values.values() if isinstance(one, PolicyNetworkSet) and one.name not in sets_after),
+    ]
+    hidden = {one.name for one in after.names.policies}
+    users, lost = [], set[str]()
+    for key, policy in values.items():
+        if not isinstance(policy, Policy) or policy.name in hidden:
+            continue
+        for text in _selectors(policy):
+            selected = [one for one in gone if _selects(text, one)]
+            if selected and not any(_selects(text, one) for one in there):
+                lost |= {one.name for one in selected}
+                users.append(str(key))
+    if users:
+        lacks = "The generation does not have" if stored else "The inventory no longer has"
+        yield (
+            f"Rules of live documents select no network set any more: {_listed(set(users))}. {lacks} {_listed(lost)}, "
+            "or with other labels. Keep it, or write a live network set with these labels first (calicoctl apply)."
+        )
+
+
+def _sets(published: t.Mapping[str, bytes]) -> dict[str, PolicyNetworkSet]:
+    """Return the network sets among published values, by name."""
+    documents_of = {key: value for key, value in _by_key(published) if key.kind.endswith("Set")}
+    return {one.name: one for dummy, one in _readable(documents_of) if isinstance(one, PolicyNetworkSet)}
+
+
+def _by_key(published: t.Mapping[str, bytes]) -> t.Iterator[tuple[DocumentKey, bytes]]:
+    for text, value in published.items():
+        key = keys.parse_inventory_key(text)
+        if key is not None:
+            yield key, value
+
+
+def _readable(values: t.Mapping[DocumentKey, bytes]) -> t.Iterator[tuple[DocumentKey, LiveValue]]:
+    """Yield what each document is for policy, without those that nodes leave out."""
+    for key, value in values.items():
+        with contextlib.suppress(documents.RefusedDocument):
+            yield key, live_documents.value_of(live_documents.decode(key, value))
+
+
+def _selectors(policy: Policy) -> set[str]:
+    """Return the selectors of sources and destinations in the rules of a policy, also those that exclude."""
+    return {key.selector if isinstance(key, NamedPortKey) else key for key in needed_sets.of_rules(policy)} - {""}
+
+
+def _selects(selector: str, network_set: PolicyNetworkSet) -> bool:
+    return selectors.parse(selector).matches(dict(network_set.labels))
 
 
 def _listed(names: t.Iterable[str]) -> str:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import typing as t
 
@@ -138,6 +139,49 @@ def test_a_tier_that_live_documents_use_stays_in_the_inventory() -> None:
     assert lines(with_tier) == [
         "~ live     Tier security    comes into force: the inventory has none of this name any more"
     ]
+
+
+BAD = PolicyNetworkSet("bad", nets=("192.0.2.0/24",), labels=(("role", "bad"),))
+BLOCK = DocumentKey("GlobalNetworkPolicy", "", "block")
+DENY_BAD = {"action": "Deny", "source": {"selector": "role == 'bad'"}}
+WITHOUT_BAD = (
+    "Rules of live documents select no network set any more: GlobalNetworkPolicy block. The inventory no longer has "
+    "bad, or with other labels. Keep it, or write a live network set with these labels first (calicoctl apply)."
+)
+
+
+def test_live_rules_that_select_no_network_set_any_more_are_named() -> None:
+    live = {**document(BLOCK, ingress=[DENY_BAD]), **document(LIVE_WEB, ingress=[{"action": "Allow"}])}
+    had, other = inventory(sets=[BAD, OFFICES]), dataclasses.replace(BAD, labels=(("role", "good"),))
+    assert live_policy.review(had.values, inventory(sets=[BAD]), live) == NO_REVIEW
+    for without in (inventory(sets=[OFFICES]), EMPTY, inventory(sets=[other])):
+        assert live_policy.review(had.values, without, live) == LiveReview((), (WITHOUT_BAD,))
+    assert live_policy.review(had.values, EMPTY, live, stored=True).notices == (
+        WITHOUT_BAD.replace("inventory no longer has", "generation does not have"),
+    )
+    for rule in (
+        {"action": "Allow", "destination": {"notSelector": "role == 'bad'"}},
+        {"action": "Allow", "protocol": "TCP", "destination": {"selector": "has(role)", "ports": ["http"]}},
+    ):
+        excluding = document(BLOCK, types=["Egress"], egress=[rule])
+        assert live_policy.review(had.values, EMPTY, excluding).notices == (WITHOUT_BAD,)
+
+
+def test_live_rules_that_still_select_a_network_set_are_not_named() -> None:
+    """Another set of the inventory or a live one has the label, or the policy has no effect."""
+    live, had = document(BLOCK, ingress=[DENY_BAD]), inventory(sets=[BAD])
+    assert live_policy.review(had.values, inventory(sets=[dataclasses.replace(BAD, name="worse")]), live) == NO_REVIEW
+    key = DocumentKey("GlobalNetworkSet", "", "worse")
+    body = json.loads(document(key, nets=["192.0.2.0/24"])[key])
+    body["metadata"]["labels"] = {"role": "bad"}
+    assert live_policy.review(had.values, EMPTY, {**live, key: json.dumps(body).encode()}) == NO_REVIEW
+    hiding = inventory(policies=[Policy("block")])
+    assert live_policy.review({**had.values, **hiding.values}, hiding, live) == NO_REVIEW
+    own = document(DocumentKey("NetworkPolicy", "default", "a"), ingress=[DENY_BAD])
+    assert live_policy.review(had.values, EMPTY, own) == NO_REVIEW
+    odd = f"{keys.INVENTORY}networksets/x"
+    for value in (b"", b"{", b'{"spec": {"ingress": [{"source": {"selector": "(("}}]}}'):
+        assert live_policy.review({**had.values, odd: value}, EMPTY, {BLOCK: value}) == NO_REVIEW
 
 
 def test_documents_that_were_wrong_before_the_run_stop_none() -> None:
