@@ -14,7 +14,7 @@ import typing as t
 from ..datastore import keys
 from ..datastore.client import Unreachable
 from ..datastore.gateway import Condition, EtcdError, Operation
-from ..datastore.keys import DocumentKey, HistoryKey, history_key
+from ..datastore.keys import history_key
 from ..datastore.live.history import HistoryEntry
 from ..editing.change.change_plan import ChangeRefused
 from ..editing.change.resource_key import ResourceKey
@@ -24,6 +24,7 @@ from ..editing.live.references import Tiers
 from . import nodes, open_changes
 from .new_id import new_id
 from .open_changes import SeenChange
+from .past import Past
 from .store import ListingBeyondLimits, LiveStore
 
 #: How often a change is planned again because somebody else changed the same meanwhile, and the seconds between two.
@@ -100,25 +101,22 @@ class Writer:
 
     async def undo(self, change: str) -> LiveChange:
         """Undo a change of the history exactly. Raise one of FAILURES, Conflict or PartialChange."""
-        parts = await _Past(self._store, await self._store.history()).parts(change)
+        parts = await Past(self._store, await self._store.history()).parts(change)
 
         async def plan(done: t.Collection[ResourceKey]) -> LivePlan:
             documents = await self._store.documents(rollback.keys_of(parts))
-            past = _Past(self._store, await self._store.history())
+            past = Past(self._store, await self._store.history())
             left = [part._replace(entry=_without(part.entry, done)) for part in parts]
             own = {ResourceKey(*key): part.revision for part in left for key in part.entry.after}
-            revisions = {
-                key: {stored.revision} if stored.revision == own.get(key) else await past.alike(key, stored.revision)
-                for key, stored in documents.items()
-            }
-            return rollback.plan(change, left, documents, revisions)
+            pasts = {key: await past.of_document(key, documents.get(key), own[key]) for key in own}
+            return rollback.plan(change, left, documents, pasts)
 
         return await self._written(plan, "rollback", change)
 
     async def _written(self, plan_rest: _Planner, verb: str, undone: str = "") -> LiveChange:
         plan = first = await plan_rest(())
         done: list[DocumentChange] = []
-        change, revision, written, tries = "", 0, 0.0, 0
+        change, revision, written, tries, entries = "", 0, 0.0, 0, 0
         try:
             while True:
                 tiers = await self._store.tiers(plan.changes)
@@ -145,11 +143,12 @@ class Writer:
                     own, revision, written = found
                     change = change or own
                     done += part
+                    entries += 1
                     tiers = _with_new_tiers(tiers, part, revision)
                 else:
                     if done:
                         with contextlib.suppress(EtcdError, Unreachable, ListingBeyondLimits):
-                            await self._store.prune()
+                            await self._store.prune(entries)
                     return LiveChange(first._replace(changes=tuple(done)), change, revision, written)
                 tries += 1
                 if tries > _RETRIES:
@@ -205,7 +204,7 @@ class Writer:
         if found is None:
             raise ChangeRefused("nothing is committed: others have changed the same meanwhile, or the time was over")
         with contextlib.suppress(EtcdError, Unreachable, ListingBeyondLimits):
-            await self._store.prune()
+            await self._store.prune(1)
         return LiveChange(plan, *found)
 
     async def _commit(
@@ -228,55 +227,6 @@ class Writer:
         operations, conditions = batches.transaction(part, tiers, key, batches.entry_of(part, entry))
         revision = await self._store.commit([*more[0], *operations], [*more[1], *conditions], own)
         return None if revision is None else (own, revision, time.monotonic())
-
-
-class _Past:
-    """The history as it was listed, with the entries of it that were read."""
-
-    def __init__(self, store: LiveStore, known: t.Sequence[tuple[HistoryKey, int]]) -> None:
-        self._store, self._known = store, known
-        self._names = {revision: key for key, revision in known}
-        self._read: dict[HistoryKey, rollback.DoneChange] = {}
-        self._refused: dict[HistoryKey, str] = {}
-
-    async def _changes(self, wanted: t.Sequence[HistoryKey]) -> list[rollback.DoneChange]:
-        """Return those of the changes that can be read."""
-        new = [key for key in wanted if key not in self._read and key not in self._refused]
-        found, refused = await self._store.changes(new)
-        self._read.update(found)
-        self._refused.update({key: refused.get(key, "it is gone") for key in new if key not in found})
-        return [self._read[key] for key in wanted if key in self._read]
-
-    async def parts(self, change: str) -> list[rollback.DoneChange]:
-        """Return the transactions of a change, the last one first. Raise ChangeRefused if it is not in the history."""
-        first = next((place for place, (key, dummy) in enumerate(self._known) if key.change == change), None)
-        if first is None:
-            raise ChangeRefused(f"the history has no change {change}. `calicoctl history` lists all")
-        own = self._known[first][0]
-        later = [key for key, dummy in self._known[first:] if key.user == own.user]
-        found = await self._changes(later)
-        if own in self._refused:
-            raise ChangeRefused(f"the change {change} of the history cannot be read: {self._refused[own]}")
-        return [part for part in reversed(found) if change in (part.id, part.entry.change)]
-
-    async def alike(self, key: ResourceKey, revision: int) -> set[int]:
-        """Return the revisions after which all changes of a document are undone. `revision` is that of the last one.
-
-        By them, changes of a document can be undone one after the other.
-        """
-        found = {revision}
-        while revision in self._names:
-            undone = [part.entry.undone for part in await self._changes([self._names[revision]])]
-            try:
-                parts = await self.parts(undone[0]) if undone and undone[0] else []
-            except ChangeRefused:
-                parts = []
-            earlier = max((part.entry.revisions.get(DocumentKey(*key), 0) for part in parts), default=0)
-            if not 0 < earlier < revision:
-                break
-            revision = earlier
-            found.add(revision)
-        return found
 
 
 def _without(entry: HistoryEntry, done: t.Collection[ResourceKey]) -> HistoryEntry:

@@ -46,8 +46,9 @@ from ..editing.live.rollback import DoneChange
 
 #: So many live documents cannot be too large together, and so many are asked for by their names.
 FEW = 256
-#: The most of a user's history that is kept, and after how many changes the oldest ones are looked for.
-MOST_CHANGES, MOST_HISTORY_BYTES, _EVERY = keys.MOST_HISTORY, keys.ALL_HISTORY_BYTES, 16
+#: The most of a user's history that is kept, and of one entry. The sizes are looked at after so many new entries.
+MOST_CHANGES, MOST_HISTORY_BYTES, MOST_ENTRY_BYTES = keys.MOST_HISTORY, keys.ALL_HISTORY_BYTES, keys.HISTORY_BYTES
+_EVERY = 16
 #: The most keys of a listing, and the most bytes of the live documents, that are read.
 _MOST_KEYS, _MOST_BYTES = 200_000, 256 << 20
 #: The keys of one page of the history. The member reads their values, which may be large.
@@ -145,14 +146,18 @@ class LiveStore:
         own = await self.client.get(history_key(self.user, change))
         return own.mod_revision if own is not None else None
 
-    async def prune(self) -> None:
-        """Delete this user's oldest changes if there are more, or larger ones, than are kept."""
+    async def prune(self, new: int) -> None:
+        """Delete this user's oldest changes if there are more, or larger ones, than are kept.
+
+        `new` is the number of entries that were written since the last call. Entries are read only when their number
+        passes a multiple of _EVERY. So as many of the largest ones as come until then are left room for.
+        """
         prefix = under(history_of(self.user))
         (count,) = await self.client.counts([prefix])
-        if count <= MOST_CHANGES and (count < 3 * _EVERY or count % _EVERY):
+        if count <= MOST_CHANGES and (count < 3 * _EVERY or count // _EVERY == (count - new) // _EVERY):
             return
         sizes = [(entry.key, len(entry.value)) async for entry in self._entries(prefix)]
-        left, end = MOST_HISTORY_BYTES - _EVERY * (1 << 20), ""
+        left, end = MOST_HISTORY_BYTES - _EVERY * MOST_ENTRY_BYTES, ""
         for place, (key, size) in enumerate(reversed(sizes)):
             left -= size
             if left < 0 or place >= MOST_CHANGES - _EVERY:

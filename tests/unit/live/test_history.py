@@ -74,19 +74,53 @@ def test_undone_exactly(operator: Operator) -> None:
 def test_later_changes_forbid_it(operator: Operator) -> None:
     operator.apply(policy("a"), policy("b"), policy("c"))
     first = operator.last_change
+    operator.fleet.read_as("bob")
     operator.apply(policy("a", 7))
+    operator.fleet.read_as("ada")
     operator.run("delete", "gnp", "b")
-    assert operator.run("rollback", first) == (
-        1, "", f"calicoctl: {first} is not undone, because later changes touch the same: GlobalNetworkPolicy(a), "
-        "GlobalNetworkPolicy(b). Undo those first: calicoctl history\n"
-    )  # fmt: skip
     ids = [one["id"] for one in operator.changes()]
+    refused = f"calicoctl: {first} is not undone, because later changes touch the same: "
+    assert operator.run("rollback", first) == (
+        1, "", f"{refused}{ids[1]} of bob (GlobalNetworkPolicy(a)), {ids[2]} of ada (GlobalNetworkPolicy(b)). "
+        "Undo those first, the newest one first: calicoctl history\n"
+    )  # fmt: skip
     assert operator.run("rollback", ids[1])[0] == 0
-    assert operator.run("rollback", first)[2].endswith("touch the same: GlobalNetworkPolicy(b). Undo those first: "
-                                                       "calicoctl history\n")  # fmt: skip
+    assert operator.run("rollback", first)[2] == (
+        f"{refused}{ids[2]} of ada (GlobalNetworkPolicy(b)). Undo those first, the newest one first: calicoctl "
+        "history\n"
+    )
     assert operator.run("rollback", ids[2])[0] == 0
     assert operator.run("rollback", first)[0] == 0
     assert operator.live() == {}
+
+
+def test_what_was_absent_is_touched_too(operator: Operator) -> None:
+    """A deletion is not undone over a later creation and deletion of the same, until those are undone."""
+    for word in ("apply", "delete", "apply", "delete"):
+        operator.apply(policy("a", 1 if word == "apply" else 2), verb=word)
+    ids = [one["id"] for one in operator.changes()]
+    later = f"later changes touch the same: {ids[3]} of ada (GlobalNetworkPolicy(a)). Undo those first"
+    assert operator.run("rollback", ids[1])[0] == 1 and later in operator.run("rollback", ids[1])[2]
+    for change in reversed(ids):
+        assert operator.run("rollback", change)[::2] == (0, "")
+    assert operator.live() == {}
+
+
+def test_another_tool_is_named(operator: Operator) -> None:
+    operator.apply(policy("a"), policy("b"), policy("c"))
+    first = operator.last_change
+    operator.put(policy("a", 7))
+    operator.remove("GlobalNetworkPolicy", "b")
+    refused = f"calicoctl: {first} is not undone, because later changes touch the same: "
+    by_hand = f"See what was there before another tool: calicoctl history {first}\n"
+    another = f"another tool (GlobalNetworkPolicy(a), GlobalNetworkPolicy(b)). {by_hand}"
+    assert operator.run("rollback", first) == (1, "", f"{refused}{another}")
+    operator.apply(policy("c", 7))
+    second = operator.last_change
+    assert operator.run("rollback", first)[2] == (
+        f"{refused}{second} of ada (GlobalNetworkPolicy(c)), another tool (GlobalNetworkPolicy(a), "
+        f"GlobalNetworkPolicy(b)). Undo those first, the newest one first: calicoctl history. {by_hand}"
+    )
 
 
 def test_back_and_forth(operator: Operator) -> None:
