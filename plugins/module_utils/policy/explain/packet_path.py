@@ -200,6 +200,15 @@ class Paths:
             return Path(DENIED, tuple(asked.stages))
         return Path(ALLOWED, tuple(asked.stages))
 
+    def is_here(self, address: str) -> bool:
+        """Return whether an address is one of the hosts, of their workloads, or of a probe endpoint."""
+        return address in self._places or address in self.probes
+
+    def endpoints_to(self, address: str) -> tuple[str, ...]:
+        """Return for each host the HostEndpoint of the interface by which it reaches an address, "" for none."""
+        found = [_leading_to(address, host, self.governed[name]) for name, host in self._hosts.items()]
+        return tuple(endpoint.name if endpoint else "" for endpoint in found)
+
     def _place(self, address: str) -> _Place:
         if address in self._places:
             return self._places[address]

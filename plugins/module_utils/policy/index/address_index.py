@@ -9,9 +9,9 @@ import dataclasses
 import typing as t
 
 from ...base import selectors
-from ...base.addresses import cidr
 from ..model import DefinedPort, Endpoint, NamedPortKey, PolicySet
 from .labels import Labels, effective_labels, labels_by_profile
+from .net_index import NetIndex
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,19 +30,20 @@ class AddressIndex:
     def __init__(self, policy_set: PolicySet, endpoints: t.Iterable[Endpoint]) -> None:
         given = labels_by_profile(policy_set.profiles)
         self._by_address: dict[str, list[AddressOwner]] = {}
-        self._by_net: list[tuple[str, AddressOwner]] = []
         self._cache: dict[str, tuple[AddressOwner, ...]] = {}
         for endpoint in endpoints:
             labels = effective_labels(endpoint.labels, endpoint.profiles, given)
             owner = AddressOwner(endpoint.kind, endpoint.name, labels, endpoint.ports)
             for address in dict.fromkeys(endpoint.addresses):
                 self._by_address.setdefault(address, []).append(owner)
+        self._by_net: list[tuple[str, AddressOwner]] = []
         for network_set in policy_set.network_sets:
             labels = effective_labels(network_set.labels, network_set.profiles, given)
             owner = AddressOwner(
                 "NetworkSet" if network_set.namespace else "GlobalNetworkSet", network_set.name, labels
             )
             self._by_net.extend((net, owner) for net in network_set.nets)
+        self._nets = NetIndex(self._by_net)
 
     def of(self, address: str) -> tuple[AddressOwner, ...]:
         """Return the endpoints, then the network sets, that have `address`, a canonical one.
@@ -50,8 +51,7 @@ class AddressIndex:
         A network set occurs once for each of its nets that contains the address.
         """
         if address not in self._cache:
-            by_net = (owner for net, owner in self._by_net if cidr(net).contains(cidr(address)))
-            self._cache[address] = (*self._by_address.get(address, ()), *by_net)
+            self._cache[address] = (*self._by_address.get(address, ()), *self._nets.of(address))
         return self._cache[address]
 
     def match(self, selector: str, address: str) -> bool:

@@ -16,6 +16,7 @@ import typing as t
 from ....base.addresses import family_of
 from ....base.ports import BGP_PORT, ETCD_GATE_PORT, ETCD_PEER_PORT, PortRange
 from ....dataplane.kernel.port import Kernel
+from ....policy.explain.address_classes import AddressClasses
 from ....policy.explain.evaluator import DENIED
 from ....policy.explain.explanation import decided_by
 from ....policy.model import HOST_ENDPOINT, PROTOCOL_NUMBERS, Endpoint, Flow, Policy, PolicyProfile, PolicySet
@@ -117,12 +118,17 @@ def denied(
     ends = {address for way in usable for address in (way.flow.source, way.flow.destination)}
     paths = kernel_paths.paths(host, state, policy, others, live, ends)
     found: dict[str, DeniedWay] = {}
-    ports = client_ports(policy.policy_set)
+    ports, classes = client_ports(policy.policy_set), AddressClasses(paths)
+    answers: dict[t.Hashable, str] = {}  # by what policy looks at: what denies, "" for nothing
     for way in usable:
         for port in ports if way.flow.source_port is None else (way.flow.source_port,):
-            answer = paths.of(dataclasses.replace(way.flow, source_port=port))
-            if answer.action == DENIED:
-                found.setdefault(way.what, DeniedWay(way.what, decided_by(answer.stages[-1])))
+            flow = dataclasses.replace(way.flow, source_port=port)
+            key = classes.of(flow.source), classes.of(flow.destination), flow.protocol, port, flow.destination_port
+            if key not in answers:
+                answer = paths.of(flow)
+                answers[key] = decided_by(answer.stages[-1]) if answer.action == DENIED else ""
+            if answers[key]:
+                found.setdefault(way.what, DeniedWay(way.what, answers[key]))
                 break
     return list(found.values())
 
