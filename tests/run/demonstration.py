@@ -1,7 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The product in five minutes: four hosts become routers, their pool changes its mode under traffic, policy follows."""
+"""The product in five minutes: four hosts become routers, their pool changes its mode under traffic, policy follows.
+
+HOST_ROUTING_LAB names another lab than the usual one.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,13 @@ from tests.lab import Lab
 from tests.lab.fleet import Workload, kernel_has_ipip, mesh_of_streams, no_way_around, ping, workloads
 from tests.lab.handle import BaseLab
 from tests.lab.measure.streams import Streams
-from tests.lab.topology import LabError, Places
+from tests.lab.topology import DEFAULT_NAME, LabError, Places
 
 from . import live_policy
 
 ROOT = Path(__file__).resolve().parents[2]
 POOL = "default-ipv4-ippool"
+LEFT_OUT = "the parts with a datastore are left out in the emulated machine: make demo MODE=vxlan shows them."
 ENCAPSULATIONS = {"ipip": "IPIP", "vxlan": "VXLAN"}
 #: The emulated machine is ten times slower: its sessions may take longer than a real fleet's, and a processor that
 #: stands still may lose the product's own probes. What is counted at the end has no such allowance.
@@ -148,15 +152,20 @@ def show_matrix(lab: BaseLab, found: list[Workload]) -> bool:
     return everything
 
 
-def follow(lab: BaseLab, steps: Steps, environment: dict[str, str]) -> bool:
-    """Give the fleet a datastore and show how policy follows; return whether it did."""
+def follow(lab: BaseLab, steps: Steps, environment: dict[str, str], found: list[Workload]) -> bool:
+    """Give the fleet a datastore, show how policy follows and how it is changed live; return whether all is as said.
+
+    `found` are the inventory's workloads.
+    """
     with steps.step("A datastore: etcd on one host, and a policy"):
         inventory = str(live_policy.inventory(lab, ROOT))
         inside = ("ip", "netns", "exec", Places(lab.name).netns("control"))
         for playbook in ("etcd.yml", "site.yml"):
             ansible(lab, playbook, environment=environment, inventory=inventory, inside=inside)
     with steps.step("A policy follows what attaches on another host"):
-        return live_policy.show(lab)
+        followed = live_policy.show(lab)
+    with steps.step("An operator changes policy without a run: plan, apply, history, rollback"):
+        return live_policy.change(lab, found, ROOT) and followed
 
 
 def main() -> int:
@@ -164,8 +173,8 @@ def main() -> int:
     mode, machine, remark = choose()
     if remark:
         print(remark)
-    environment = {"HOST_ROUTING_LAB": "lab", "HOST_ROUTING_LAB_ENCAPSULATION": ENCAPSULATIONS[mode]}
-    lab = Lab("lab", machine=machine)
+    environment = {"HOST_ROUTING_LAB": DEFAULT_NAME, "HOST_ROUTING_LAB_ENCAPSULATION": ENCAPSULATIONS[mode]}
+    lab = Lab(DEFAULT_NAME, machine=machine)
     with steps.step("Start four hosts in two subnets: node1, node3 Debian 12; node2, node4 Debian 13"):
         lab.up()
     with steps.step("Plan: what would change, before anything does"):
@@ -187,31 +196,36 @@ def main() -> int:
             switch(lab, mode, environment)
         report = streams.stop()
     no_way_around(lab, state="del")
-    followed = lab.machine != "native" or follow(lab, steps, environment)
-    print(f"\n{report.summary()}")
+    has_live = lab.machine == "native"
+    followed = not has_live or follow(lab, steps, environment, found)
+    print(f"\nBoth switches\n{report.summary()}")
     print(f"\nHow long it took\n{steps.table()}")
     good = reached and followed and report.lost_by_us == 0 and report.resets == 0
-    exports = f"PATH=$PWD/.venv/bin:$PATH LC_ALL=C.UTF-8 HOST_ROUTING_LAB_ENCAPSULATION={ENCAPSULATIONS[mode]}"
-    rest = "what takes the datastore and its policy away" if lab.machine == "native" else "nothing to change"
-    verdict = (
-        "Every workload reaches every other one; both switches lost nothing; policy followed."
-        if good
-        else "NOT as promised, see above."
-    )
-    print(
-        f"""
-{verdict}
+    verdict = "NOT as promised, see above."
+    if good:
+        rest = "policy followed; a live change touched nothing else." if has_live else LEFT_OUT
+        verdict = f"Every workload reaches every other one; both switches lost nothing; {rest}"
+    print(f"\n{verdict}\n\n{what_to_type(lab, environment, found[-1], has_live)}")
+    return 0 if good else 1
 
+
+def what_to_type(lab: BaseLab, environment: dict[str, str], far: Workload, has_live: bool) -> str:
+    """Return commands for who goes on with the lab. `far` is a workload to ping from web-1."""
+    exports = {"PATH": "$PWD/.venv/bin:$PATH", "LC_ALL": "C.UTF-8", **environment}
+    rest = "what takes the datastore and its policy away" if has_live else "nothing to change"
+    live = ""
+    if has_live:
+        command = " ".join(live_policy.operator(lab, ROOT).command)
+        live = f"  {command} history\n{'':36}who changed policy; also apply, diff, get, rollback\n"
+    return f"""\
 What to type next
-  export {exports}
+  export {" ".join(f"{name}={value}" for name, value in exports.items())}
                                     this clone's own Ansible, and the mode that the lab's inventory says
   ssh -F {lab.ssh_config} node1
-                                    a shell on a host; there: ip netns exec web-1 ping {found[-1].address}
+                                    a shell on a host; there: ip netns exec web-1 ping {far.address}
   ansible-playbook -i inventories/lab playbooks/site.yml --check --diff   {rest}
   ansible-playbook -i inventories/lab playbooks/rollback.yml              what the fleet can return to
-  make lab-down                                                           take it all away"""
-    )
-    return 0 if good else 1
+{live}  make lab-down                                                           take it all away"""
 
 
 if __name__ == "__main__":

@@ -24,15 +24,16 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.lab.fleet import mesh_of_streams, workloads
+from tests.lab.fleet import Workload, mesh_of_streams, ping, workloads
 from tests.lab.handle import BaseLab
 from tests.lab.machines.etcd import prepare_members
 from tests.lab.measure.reachability import Reachability
 from tests.lab.measure.streams import Streams
 from tests.lab.scenarios.conftest import PPS
-from tests.lab.topology import NODES, Places
+from tests.lab.topology import CONTROL_NET, NODES, Places
 from tests.long_form import LONG
 from tests.pauses import pause
+from tests.run import live_change
 
 from . import live_drill
 from .conftest import LAB, ROOT, VARIABLES, Fleet, inventory_of, new_lab, set_variables
@@ -287,16 +288,94 @@ def popen_operator(fleet: Fleet, *words: str, given: str) -> subprocess.Popen[st
     return process
 
 
+def test_the_first_change_of_the_page(lab: BaseLab, fleet: Fleet, tmp_path: Path) -> None:
+    """The five commands of docs/how-to/live-policy.md bring a set into force on all nodes, and take it back.
+
+    What its policy does not deny, the inventory's policy decides as before.
+    """
+    page = (ROOT / "docs" / "how-to" / "live-policy.md").read_text("utf-8")
+    section = page.partition("## A first change in five commands\n")[2]
+    given = re.search(r"```yaml\n(calico_live_policy: .*?)```", section, re.DOTALL)
+    document = re.search(r"```yaml\n# live/blocked\.yml\n(.*?)```", section, re.DOTALL)
+    block = re.search(r"```sh\n(.*?)```", section, re.DOTALL)
+    assert given and document and block
+    variables = yaml.safe_load(given[1])
+    (operator_of_page,) = variables["calico_etcd_operators"]
+    operator_of_page["addresses"] = [f"{CONTROL_NET}.1"]
+    set_variables(Path(fleet.inventory), **variables, calico_policy_cut_denied_flows=True)
+    (tmp_path / "live").mkdir()
+    (tmp_path / "live" / "blocked.yml").write_text(document[1], "utf-8")
+    commands = block[1].replace("inventories/prod", fleet.inventory).replace("-f live", f"-f {tmp_path / 'live'}")
+    *before, back = commands.strip().splitlines()
+    assert re.match(r"calicoctl rollback ID --wait\b", back)
+
+    def type_in(*lines: str) -> str:
+        script = "\n".join(["set -eu", f"PATH={Path(sys.executable).parent}:$PATH", "cd " + str(ROOT), *lines])
+        shell = [*fleet.inside, "bash", "-O", "expand_aliases", "-c", script]
+        done = subprocess.run(shell, env=fleet.environment, capture_output=True, text=True, check=False, timeout=900)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def knowing() -> list[str]:
+        return [node for node in FLEET if "198.51.100.0/24" in lab.exec(node, "ipset save").stdout]
+
+    guarded = json.loads(lab.exec("node3", "calicoctl workload get guarded -o json").stdout)["addresses"][0]
+    attach(lab, "node4", "stranger", "other")
+    shown = type_in(*before)
+    assert ping(lab, "node1", guarded, netns="web-1") and not ping(lab, "node4", guarded, netns="stranger"), shown
+    lab.exec("node4", "calicoctl workload delete stranger; ip netns delete stranger")
+    assert re.search(r"^GlobalNetworkPolicy +blocks\.networks +added ", shown, re.M) and "This is plan " in shown, shown
+    everywhere = r"It is change (\S+), revision \d+\.\nIt is in force on 3 nodes after \d+\.\d\d s\.\n"
+    change = re.search(everywhere, shown)
+    assert change and knowing() == list(FLEET), shown
+    [alias] = [line for line in before if line.startswith("alias ")]
+    shown = type_in(alias, back.replace("ID", change[1], 1))
+    assert re.search(everywhere, shown) and knowing() == [], shown
+
+
+def test_the_demo_shows_a_live_change(
+    lab: BaseLab,
+    fleet: Fleet,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    record_property: Callable[[str, object], None],
+) -> None:
+    """What `make demo` says of it holds: a plan, the time to effect, one stream that stops alone, and the way back."""
+    guarded = json.loads(lab.exec("node3", "calicoctl workload get guarded -o json").stdout)["addresses"][0]
+    vault = Workload("guarded", "node3", guarded, "")
+    till, desk = (Workload(name, "node4", attach(lab, "node4", name), "") for name in ("till", "desk"))
+    until("node3 knows both", lambda: {till.address, desk.address} <= webs(lab))
+    config = Path(fleet.inventory) / ".calico.etcd" / "operators" / "ada" / "calicoctl.cfg"
+    ada = live_change.Operator(config, fleet.inside, tmp_path, ROOT)
+    good = live_change.show(lab, ada, vault, till, desk, mesh_of_streams(lab, workloads(lab, FLEET), PPS))
+    shown = capsys.readouterr().out
+    assert good, shown
+    plan, applied, listed, undone = re.split(
+        r"^\$ calicoctl (?=apply -f \S+ --wait|history|rollback)", shown, flags=re.M
+    )
+    assert re.search(r"^GlobalNetworkPolicy +block-till +added +1 +node3 \(1\)$", plan, re.M), shown
+    assert "Connections that stand and would be denied: 1 on 1 node. They would be cut.\n" in plan, shown
+    connection = rf"udp {re.escape(till.address)}:\d+ > {re.escape(vault.address)}:7400 +block-till#1 "
+    assert re.search(rf"^node3 +{connection}", plan, re.M), shown
+    everywhere = r"^It is change (\S+), revision \d+\.\nIt is in force on 3 nodes after \d+\.\d\d s\.$"
+    change = re.search(everywhere, applied, re.M)
+    assert change and re.search(everywhere, undone, re.M), shown
+    last = listed.strip().splitlines()[-1].split()
+    assert (last[0], last[1], last[3:]) == (change[1], "ada", ["apply", "GlobalNetworkPolicy(block-till)"]), shown
+    assert undone.startswith(f"rollback {change[1]} --wait\nSuccessfully undone {change[1]}: 1 resource(s)\n"), shown
+    assert re.search(r"^  till +stopped \d+ ms after the write, passed again \d+ ms after that of", undone, re.M), shown
+    assert re.search(
+        r"^  others +\d+ packets of desk and between all nodes: 0 lost; 5 connections: 0 reset$", undone, re.M
+    )
+    record_property("demo", next(line.strip() for line in undone.splitlines() if line.startswith("  till")))
+    for workload in (till, desk):
+        lab.exec("node4", f"calicoctl workload delete {workload.name}; ip netns delete {workload.name}")
+
+
 def test_an_operator_changes_policy_on_all_nodes_without_a_run(
     lab: BaseLab, fleet: Fleet, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     """A change is in force before its command returns, on trial or at once, and is undone by one command."""
-    addresses = sorted({node.control_address for node in NODES.values()})
-    set_variables(
-        Path(fleet.inventory), calico_live_policy=True, calico_etcd_operators=[{"name": "ada", "addresses": addresses}]
-    )
-    fleet.play("etcd.yml").check()
-    fleet.site().check()
     guarded = json.loads(lab.exec("node3", "calicoctl workload get guarded -o json").stdout)["addresses"][0]
     attach(lab, "node4", "asking")
 
@@ -313,8 +392,7 @@ def test_an_operator_changes_policy_on_all_nodes_without_a_run(
         fleet.site("--diff").unchanged(*FLEET)
         assert "1 document, in force as of revision" in lab.exec("node3", "calicoctl status").stdout
         history = json.loads(operator(fleet, "history", "-o", "json").stdout)
-        first = history[0] if isinstance(history, list) else history["items"][0]
-        identity = first["id"]
+        identity = history[-1]["id"]
         done = operator(fleet, "rollback", identity, "--wait")
         assert done.returncode == 0, done
         assert answers()
@@ -344,6 +422,8 @@ def test_an_operator_changes_policy_on_all_nodes_without_a_run(
     assert report.lost_by_us == 0, report.summary()
     record_property("command", spread(times))
     record_property("effect", spread(effects))
+    # A run brings this to the nodes with what the next test changes.
+    set_variables(Path(fleet.inventory), calico_policy_cut_denied_flows=False)
 
 
 def undo(fleet: Fleet, done: subprocess.CompletedProcess[str]) -> None:

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import PROBE_INTERFACE
 
+from tests.run import live_change
 from tests.unit.fleet.compiler.test_compiler import bird_lines
 from tests.unit.fleet.fleets import build, pool, states
 
@@ -23,7 +24,9 @@ PRINTED = {
     "tests/run/demonstration.py": (
         "$ birdc -s /run/calico/bird.ctl show protocols",
         "How long it took",
-        "Every workload reaches every other one; both switches lost nothing; policy followed.",
+        "Both switches",
+        "Every workload reaches every other one; both switches lost nothing; ",
+        "policy followed; a live change touched nothing else.",
         "NOT as promised, see above.",
     ),
     "tests/run/live_policy.py": (
@@ -31,6 +34,15 @@ PRINTED = {
         ", app=shop) attached; in the sets of ",
         ": till reaches it: ",
         ": till loses its label; out of the sets after ",
+    ),
+    "tests/run/live_change.py": (
+        " packets of till were sent, and none passed",
+        " ms after the write, passed again ",
+        " packets of desk and between all nodes: ",
+    ),
+    "plugins/module_utils/live/fleet_answer.py": (
+        "Connections that stand and would be denied: ",
+        "They would be cut.",
     ),
     "tests/lab/measure/streams.py": (" packets sent in ", " of them by us", " TCP transfers, "),
     "plugins/module_utils/report/lines/phase_lines.py": (
@@ -47,8 +59,8 @@ PRINTED = {
 def test_the_page_has_a_heading_for_each_step() -> None:
     source = (ROOT / "tests" / "run" / "demonstration.py").read_text("utf-8")
     titles = {title.replace("{mode}", "ipip") for title in re.findall(r'steps\.step\(f?"([^"]+)"\)', source)}
-    headings = re.findall(r"^### \d\. (.*)$", PAGE, re.MULTILINE)
-    assert len(headings) == len(titles) == 9 and set(headings) == titles
+    headings = re.findall(r"^### \d+\. (.*)$", PAGE, re.MULTILINE)
+    assert len(headings) == len(titles) == 10 and set(headings) == titles
 
 
 @pytest.mark.parametrize("path", PRINTED)
@@ -56,6 +68,13 @@ def test_the_page_quotes_what_is_printed(path: str) -> None:
     source = (ROOT / path).read_text("utf-8")
     for text in PRINTED[path]:
         assert text in source and text in PAGE, text
+
+
+def test_the_page_shows_the_document_that_the_operator_applies() -> None:
+    [diff] = re.findall(r"^@@ .*\n((?:\+.*\n)+)", PAGE, re.MULTILINE)
+    [address] = re.findall(r"- (\S+)/32$", diff, re.MULTILINE)
+    shown = yaml.safe_load("".join(f"{line[1:]}\n" for line in diff.splitlines()))
+    assert shown == yaml.safe_load(live_change.DOCUMENT.format(address=address))
 
 
 @pytest.mark.parametrize("mode", ["ipip", "direct"])

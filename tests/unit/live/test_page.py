@@ -31,7 +31,7 @@ from tests.unit.live.test_nodes import NODES, beat, follow, say
 
 PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs" / "how-to" / "live-policy.md"
 _BLOCK = re.compile(r"```(console|yaml)\n(.*?)```", re.DOTALL)
-_FLOW = DeniedFlow(6, "192.0.2.5", 51_444, "10.244.1.2", 22, "close-ssh#1 (ingress, WorkloadEndpoint default/web)")
+_FLOW = DeniedFlow(6, "192.0.2.5", 51_444, "10.244.1.2", 22, "blocks.ssh#1 (ingress, WorkloadEndpoint default/web)")
 #: 2026-11-30T16:02:12Z
 NOW = 1796054532.0
 
@@ -98,7 +98,7 @@ def _answer(operator: Operator) -> None:
 
 def _try_to_delete(operator: Operator) -> None:
     """Open a trial of ada."""
-    values = {DocumentKey("GlobalNetworkPolicy", "", "close-ssh"): None}
+    values = {DocumentKey("GlobalNetworkPolicy", "", "blocks.ssh"): None}
     trial = OpenChange("20261130T160212.004-9f3a1c", "ada", open_change.TRIAL, 60, 1, values)
     operator.etcd.put(keys.OPEN_CHANGE, open_change.encode(trial))
 
@@ -111,9 +111,9 @@ def _shown(operator: Operator, block: str) -> str:
         words = shlex.split(line)[2:]
         if words[-1] == "old.yml" and not (operator.folder / "old.yml").exists():
             operator.fleet.read_as("bob")
-            document = operator.run("get", "gnp", "deny-blocked", "-o", "yaml")[1]
-            operator.run("patch", "gnp", "deny-blocked", "-p", '{"spec": {"order": 2}}')
-            (operator.folder / "old.yml").write_text(document.replace("order: 1", "order: 3"))
+            document = operator.run("get", "gnp", "blocks.networks", "-o", "yaml")[1]
+            operator.run("patch", "gnp", "blocks.networks", "-p", '{"spec": {"order": 2}}')
+            (operator.folder / "old.yml").write_text(document.replace("  tier: blocks", "  order: 3\n  tier: blocks"))
             operator.fleet.read_as("ada")
         is_disturbing = words[-1] == '{"spec": {"nets": []}}'
         if is_disturbing:
