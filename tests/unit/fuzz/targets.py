@@ -180,6 +180,7 @@ def _etcd_answer(data: bytes) -> None:
         gateway.deleted_of,
         gateway.succeeded,
         gateway.status_of,
+        gateway.release_of,
         gateway.token_of,
         gateway.header_of,
         lambda body: gateway.counts_of(body, 2),

@@ -12,10 +12,13 @@ import asyncio
 import random
 import typing as t
 
+from ...base.terminal_text import line
 from ...datastore.client import EtcdClient
 from ...datastore.gateway import EtcdError
 from ...datastore.live import rights_hold
 
+#: The most characters of a member's reason that are shown.
+_LONGEST = 200
 #: Seconds until members are asked again: after all have a good release, otherwise, and while none answers.
 _AGAIN, _SOON, _AT_ONCE = 3600.0, 60.0, 2.0
 
@@ -48,7 +51,7 @@ class RightsCheck:
                 good = not found and len(releases) == client.count
                 pause = _AGAIN if good else _SOON if releases else _AT_ONCE
             except EtcdError as error:
-                found, pause = f"members of etcd do not say their release: {error}", _SOON
+                found, pause = f"members of etcd do not say their release: {line(str(error)[:_LONGEST])}", _SOON
             if found != self._problem:
                 self._problem = found
                 self._changed()

@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ...base.terminal_text import line
+
 #: A release of etcd: three numbers, and what follows them.
 RELEASE = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})\.([0-9]{1,4})((?:[-+.].{0,60})?)", re.ASCII)
 #: The first such release of each minor one. Later minor releases never had the fault.
@@ -28,7 +30,7 @@ def problem(releases: t.Mapping[str, str]) -> str:
     """Return a clause about the first member in which rights do not hold, "" for none; `releases` are by member."""
     for name, release in sorted(releases.items()):
         if not _holds(release):
-            shown = release[:_LONGEST] or "of no version"
+            shown = line(release[:_LONGEST]) or "of no version"  # a member writes it
             return f"{name} runs etcd {shown}, in which every node can write documents (CVE-2026-33343)"
     return ""
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import json
 import pathlib
+import typing as t
 
+import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.datastore.rights_check import RightsCheck
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import keys
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import EtcdClient
@@ -126,6 +128,21 @@ def test_a_silent_member_is_asked_again_soon(etcd: FakeEtcd) -> None:
         calls = len(members[0].calls)
         await asyncio.sleep(3_000)
         assert check.problem == "" and len(members[0].calls) <= calls + 1
+        asking.cancel()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("version", ["\x1b[2J", "", "3.5.28\n", "9" * 10_000, "3.5.28 \u202e", None, 3])
+def test_what_a_hostile_member_says_is_no_release(version: t.Any, etcd: FakeEtcd) -> None:
+    """It is shown without control characters, and at most 40 characters of it."""
+
+    async def scenario() -> None:
+        etcd.version = version
+        check = RightsCheck(lambda: True, lambda: None)
+        asking = asyncio.ensure_future(check.run(EtcdClient(etcd.members)))
+        await asyncio.sleep(5)
+        assert check.problem and check.problem.isprintable() and len(check.problem) < 300
         asking.cancel()
 
     run(scenario())
