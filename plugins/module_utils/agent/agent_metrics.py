@@ -79,7 +79,7 @@ def _refresh_datastore(instruments: Instruments, agent: Agent) -> None:
     """Set the metrics of the datastore; those of a fleet without one have no values."""
     live = agent.datastore.live
     gauges = (instruments.datastore_synced, instruments.datastore_known_until, instruments.datastore_waiting)
-    for gauge in (*gauges, instruments.datastore_workloads):
+    for gauge in (*gauges, instruments.datastore_workloads, instruments.live_documents):
         gauge.replace({})
     if not live.is_used:
         return
@@ -87,6 +87,10 @@ def _refresh_datastore(instruments: Instruments, agent: Agent) -> None:
     instruments.datastore_known_until.set(value=live.known_until)
     instruments.datastore_workloads.set(KNOWN, value=len(live.mirror.endpoints))
     instruments.datastore_workloads.set(REFUSED, value=agent.datastore.refused)
+    policy = agent.datastore.live_policy
+    known, refused = (policy.reading.documents, policy.reading.refused) if policy.is_allowed else ((), ())
+    instruments.live_documents.set(KNOWN, value=len(known))
+    instruments.live_documents.set(REFUSED, value=len(refused))
     if live.waiting is not None:
         instruments.datastore_waiting.set(value=live.waiting)
     for kind, count in ((RESUMPTION, live.resumptions), (LISTING, live.listings)):

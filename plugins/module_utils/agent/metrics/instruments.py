@@ -246,6 +246,11 @@ class Instruments:
             ["state"],
             "felix_cluster_num_workload_endpoints",
         )
+        self.live_documents = self._gauge(
+            "calico_live_documents",
+            "Documents of live policy in the datastore, by state: known, or refused.",
+            ["state"],
+        )
         self.datastore_waiting = self._gauge(
             "calico_datastore_waiting_keys", "Keys of this node's own workloads that are not yet in the datastore."
         )

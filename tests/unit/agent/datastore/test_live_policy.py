@@ -16,7 +16,9 @@ import random
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.agent_metrics import watch_agent
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.datastore import live_policy_feed
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics import metrics
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPeer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import keys
@@ -217,6 +219,10 @@ def test_what_cannot_be_understood_is_named_and_the_last_good_one_stays(
             assert {one["key"] for one in status(one)["refused"]} == named
             whole = one.agent.datastore
             assert whole.to_dict()["refused"] == [] and whole.refused == 0
+            measured = one.agent.instruments
+            watch_agent(measured, one.agent)
+            metrics.text(measured.registry)
+            assert (measured.live_documents.value("refused"), measured.datastore_workloads.value("refused")) == (2, 0)
             assert "\x1b" not in json.dumps(status(one))
             await one.kill()
             await one.start()
