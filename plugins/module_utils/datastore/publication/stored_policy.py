@@ -9,6 +9,7 @@ chosen at random: what one of them makes up is published nowhere.
 
 from __future__ import annotations
 
+import collections
 import random
 import typing as t
 
@@ -122,8 +123,10 @@ def _policy(packed: t.Any) -> t.Optional[PolicyState]:
 
 
 def _common(ports: t.Sequence[tuple[Failsafe, ...]]) -> tuple[Failsafe, ...]:
-    """Return the ports that all have, in the order of the first."""
-    return tuple(one for one in ports[0] if all(one in others for others in ports)) if ports else ()
+    """Return the ports that most have, in the most frequent order: of three, one cannot add or leave out a port."""
+    usual = collections.Counter(ports).most_common(1)
+    found = dict.fromkeys(one for own in (*(own for own, dummy in usual), *ports) for one in own)
+    return tuple(one for one in found if 2 * sum(one in own for own in ports) > len(ports))
 
 
 def _reason(

@@ -15,8 +15,15 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.action import generation_choice
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import packed_json
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.typed_json import Unreadable
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.publication import stored_policy
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import node_info
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy import model
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
+    PolicySettings,
+    PolicyState,
+)
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions import new_connection
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd import (
     allowed_clients,
@@ -188,3 +195,33 @@ def test_answers_to_a_rollback_and_to_commit_confirm() -> None:
             assert isinstance(said, str) and len(said) < 20_000
             assert bool(said) == (answer.get("outcome") not in ("confirmed", "replaced", "nothing"))
     assert json.loads(json.dumps(confirmed)) == confirmed
+
+
+def test_a_policy_that_a_node_made_up_at_a_rollback() -> None:
+    """Say at a rollback that another policy was stored, or one with random errors.
+
+    Gain: the datastore has a policy of the attacker as the inventory's, by which operators plan live policy.
+    Precedent: CWE-345 (insufficient verification of data authenticity).
+    Closed: 0.3.0
+    Result: Published is only what several nodes agree about, chosen at random. Otherwise nothing is, and the rollback
+        names the nodes. What is in force is not affected.
+    """
+    chance = random.Random(4711)
+    settings = PolicySettings(live=True)
+    tiers = [model.policy_set([model.PolicyTier(name)]) for name in ("true", "made-up")]
+    true, lie = (packed_json.pack(PolicyState(tier, settings=settings).to_dict()) for tier in tiers)
+    plans = dict.fromkeys(("host1", "host2", "host3"), "a")
+    honest = stored_policy.read(plans, dict.fromkeys(plans, true), True)
+    found = stored_policy.read(plans, {**dict.fromkeys(plans, true), "host1": lie}, True)
+    assert (honest.reason, found.reason) == (
+        "",
+        "host1, host2, host3 say different things about the policy of the same plan",
+    )
+    for dummy in range(TRIES):
+        made_up = answers.tampered(PolicyState(tiers[0], settings=settings).to_dict(), chance)
+        try:
+            tampered = packed_json.pack(made_up)
+        except RecursionError:
+            tampered = packed_json.pack_text("[" * 100_000)
+        found = stored_policy.read(plans, {**dict.fromkeys(plans, true), "host1": tampered}, True)
+        assert found.reason or found == honest

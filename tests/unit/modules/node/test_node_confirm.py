@@ -15,16 +15,23 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import configuration
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError, Change
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import file
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.keys import DocumentKey
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live import live_documents
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live.live_reader import ReadDocument
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.change import renumbering
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import apply, auto_revert, command
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.host.ssh_session import SshSession
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import lock
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import live_policy, lock
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.live_policy import StoredLivePolicy
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.unconfirmed import (
     Confirm,
     UnconfirmedStore,
     Uptime,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Policy, PolicyRule
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.live_policy import resolve
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import NO_POLICY
 from ansible_collections.baremetal.host_routing.plugins.modules import node, node_confirm, node_status_info
 
 from tests.unit.fleet.fleets import build, pool, states
@@ -42,6 +49,8 @@ NO_SSH = [
         "egress": [{"action": "Allow"}],
     },
 ]
+OWN = {"kind": "GlobalNetworkPolicy", "name": "own", "selector": "all()", "ingress": [{"action": "Allow"}]}
+BLOCK = Policy("block", order=-1.0, ingress=(PolicyRule("Deny"),))
 WORKLOADS = [{"name": "web", "node": "node1"}, {"name": "db", "node": "node1"}]
 
 
@@ -127,6 +136,22 @@ def test_a_change_that_is_confirmed_stays(settled):
     assert wait(settled, "1st") == []
     assert as_it_is(settled) != before
     assert not UnconfirmedStore(settled.machine.store).any()
+
+
+def test_live_documents_stay_in_force_while_a_change_waits_and_after_it_is_reverted(host):
+    first, second = (state(2, [OWN], plan, live_policy=True) for plan in "ab")
+    host.run(node, state=first.to_dict(), bird_config="router id 10.10.1.11;\n", files=[])
+    without = as_it_is(host)[0]
+    documents = {DocumentKey("GlobalNetworkPolicy", "", "block"): ReadDocument(BLOCK, live_documents.pack(BLOCK))}
+    resolved = resolve(first.policy.policy_set, [BLOCK])
+    live_policy.save(host.machine.store, StoredLivePolicy(resolved, documents, 1, 1))
+    host.run(node, state=first.to_dict(), bird_config="router id 10.10.1.11;\n", files=[])
+    before = as_it_is(host)
+    assert before[0] != without
+    change(host, dataclasses.replace(second, policy=dataclasses.replace(second.policy, policy_set=NO_POLICY)))
+    assert as_it_is(host)[0] not in (before[0], without)
+    assert wait(host, "1st")
+    assert as_it_is(host) == before
 
 
 @pytest.mark.parametrize("ahead", [3600.0, -3600.0])
