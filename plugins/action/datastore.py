@@ -120,8 +120,8 @@ class ActionModule(GuardedAction):
     def _restore(self, task_vars: dict[str, t.Any], source: targets.RestoredSource) -> dict[str, t.Any]:
         """Publish the policy of stored states. Raise DocumentsInTheWay; another error of the datastore is a warning."""
         newer = (
-            "The datastore says of the inventory's policy what the newer inventory has: {}. Operators plan live policy "
-            "by that. Bring the inventory to what is in force, and run playbooks/site.yml."
+            "The datastore keeps the newer inventory's policy, because {}. Operators plan live policy by that. Bring "
+            "the inventory to what is in force, and run playbooks/site.yml."
         )
         reason = source.policy.reason
         try:
@@ -133,7 +133,7 @@ class ActionModule(GuardedAction):
         except DocumentsInTheWay:
             raise
         except (DatastoreAway, DatastoreRefused, FleetError) as error:
-            why = f"the datastore was not updated ({str(error).rstrip('.')})"
+            why = f"it was not updated ({str(error).rstrip('.')})"
             warnings = [newer.format(why), f"The plan is {without_live_documents('the datastore is not read')}."]
             return {"changed": False, "reachable": False, "version": "", "plan": [], "live": [], "warnings": warnings}
         answer: dict[str, t.Any] = {

@@ -273,7 +273,11 @@ def test_live_policy_and_its_operators_come_and_go(fleet: Fleet) -> None:
     refused = fleet.run("rollback", "-e", f"plan={earlier}", failed=True, **live)
     lacks = "The generation does not have the Tier security, and live documents are in it: GlobalNetworkPolicy web."
     assert lacks in refused and "No node was changed." in refused and published <= fleet.stored()
+    said = fleet.run("explain", "-e", "from=host1 to=host2 to_port=22/tcp", **live)
+    assert "note without GlobalNetworkPolicy web, which nodes do not take up: it is not valid" in said
     fleet.etcd.ask(lambda client: client.write([Delete(document)]))
+    part = fleet.run("rollback", "--check", "--limit", "host1", "-e", f"plan={earlier}", **live)
+    assert "The datastore keeps the newer inventory's policy, because not all nodes return. Operators plan" in part
     printed = fleet.run("rollback", "--diff", "-e", f"plan={earlier}", **live)
     assert "- policy tiers/security" in printed and "converged 2/2 nodes" in printed
     assert published - fleet.stored() == {f"{keys.INVENTORY}tiers/security"}
@@ -314,8 +318,8 @@ def test_a_return_to_stored_states_goes_on_without_the_datastore(fleet: Fleet) -
     live = {"calico_live_policy": True, "calico_policy_enabled": True}
     planned = fleet.run("rollback", "--check", "-e", "plan=previous", **live)
     assert (
-        "The datastore says of the inventory's policy what the newer inventory has: the datastore was not updated (no "
-        "member of the etcd cluster answers"
+        "The datastore keeps the newer inventory's policy, because it was not updated (no member of the etcd cluster "
+        "answers"
     ) in planned
     assert "Bring the inventory to what is in force, and run playbooks/site.yml." in planned
     assert "The plan is without live documents: the datastore is not read, ask `calicoctl policy explain`" in planned
