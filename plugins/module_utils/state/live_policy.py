@@ -102,12 +102,11 @@ def without_effect(policy: PolicySet, live: LivePolicy) -> tuple[tuple[str, str]
         ("policy", policy.policies, live.policies),
         ("network set", policy.network_sets, live.network_sets),
     )
-    return tuple(
-        (kind, one.name)
-        for kind, own, others in pairs
-        for one in others
-        if one.name in {value.name for value in own} and one.name != model.DEFAULT_TIER
-    )
+    found = []
+    for kind, own, others in pairs:
+        names = {value.name for value in own} - {model.DEFAULT_TIER} if others else frozenset()
+        found += [(kind, one.name) for one in others if one.name in names]
+    return tuple(found)
 
 
 def names_with_effect(policy: PolicySet, live: LivePolicy) -> LiveNames:
