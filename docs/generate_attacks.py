@@ -46,8 +46,14 @@ SECTIONS: dict[str, dict[str, str]] = {
         "another_node_live": "Live policy",
         "another_node_worst": "The members' memory and all their readers",
     },
-    "An operator of live policy": {"operator": "Keys, rights and files"},
-    "A member of the etcd cluster": {"etcd_member": "Readers of the datastore"},
+    "An operator of live policy": {
+        "operator": "Keys, rights and files",
+        "operator_documents": "Documents and changes, on purpose or by a slip",
+    },
+    "A member of the etcd cluster": {
+        "etcd_member": "Readers of the datastore",
+        "etcd_member_restored": "What etcd had earlier",
+    },
     "A workload": {
         "workload_gate": "Connections to gates without a certificate",
         "workload_packets": "Packets with forged sources, encapsulated packets and neighbours",
