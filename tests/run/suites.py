@@ -246,7 +246,7 @@ SUITES: tuple[Suite, ...] = (
         "lab-live",
         "scenarios-live",
         "a fleet gets an etcd cluster, policy follows, members and hosts go and come back, and it leaves the cluster",
-        limit=1800,
+        limit=2400,
     ),
     scenario(
         "policy",
