@@ -10,6 +10,8 @@ import datetime
 import ipaddress
 import json
 import pathlib
+import random
+import socket
 import subprocess
 import time
 import typing as t
@@ -30,15 +32,15 @@ PASSWORD, NODE_SECRET = "root-4711-" + "x" * 30, "0f" * 32
 
 
 class OneEtcd:
-    """A member at `address`. `files` is a folder like .calico.etcd, and `folder` has what is the member's own."""
+    """A member at an `address` of its own. `files` is a folder like .calico.etcd, `folder` has what is the member's."""
 
-    def __init__(self, release: str, address: str, folder: pathlib.Path, files: pathlib.Path) -> None:
-        self.address, self.folder, self.files = address, folder, files
+    def __init__(self, release: str, folder: pathlib.Path, files: pathlib.Path) -> None:
+        self.address, self.folder, self.files = _unused_address(), folder, files
         packages = downloads.debs(release, ["etcd-server", "etcd-client"])
         for package in packages.glob("etcd-*.deb"):
             subprocess.run(["dpkg-deb", "-x", package, folder / "programs"], check=True)
         files.mkdir(mode=0o700)
-        _issue(files, folder, address)
+        _issue(files, folder, self.address)
         made = {"username": "root", "password": PASSWORD, "node_secret": NODE_SECRET}
         (files / "secrets.json").write_text(json.dumps(made))
         (files / "secrets.json").chmod(0o600)
@@ -109,6 +111,19 @@ class OneEtcd:
             await client.call("/v3/auth/enable", gateway.to_bytes({}))
 
         self.ask(secure, user="")
+
+
+def _unused_address() -> str:
+    """Return a random address of the loopback network at which nobody has ports of etcd: tests run at the same time."""
+    while True:
+        address = f"127.{random.randint(120, 250)}.{random.randint(1, 250)}.{random.randint(2, 250)}"
+        try:
+            for port in (2379, 2380):
+                with socket.socket() as one:
+                    one.bind((address, port))
+        except OSError:
+            continue
+        return address
 
 
 def _issue(files: pathlib.Path, folder: pathlib.Path, address: str) -> None:

@@ -34,7 +34,6 @@ from tests.integration.playbooks.test_bgp_passwords import Processes
 pytestmark = pytest.mark.root
 
 HOSTS = ("host1", "host2")
-ADDRESS = "127.119.7.2"
 FILES = {"/etc/calico/datastore.json", "/etc/calico/etcd/ca.pem", "/etc/calico/etcd/client.pem"}
 FILES.add("/etc/calico/etcd/client.key")
 
@@ -46,8 +45,8 @@ class Fleet:
         self.hosts, self.folder = hosts, folder
         folder.mkdir()
         (folder.parent / "etcd").mkdir()
-        self.etcd = OneEtcd("trixie", ADDRESS, folder.parent / "etcd", folder / ".calico.etcd")
-        self.members: dict[str, dict[str, t.Any]] = {"etcd1": {"calico_etcd_address": ADDRESS}}
+        self.etcd = OneEtcd("trixie", folder.parent / "etcd", folder / ".calico.etcd")
+        self.members: dict[str, dict[str, t.Any]] = {"etcd1": {"calico_etcd_address": self.etcd.address}}
         self.variables: dict[str, t.Any] = {
             "ansible_connection": "namespace",
             "ansible_python_interpreter": sys.executable,
@@ -128,7 +127,7 @@ def test_a_datastore_that_never_answered_stops_the_run(fleet: Fleet) -> None:
     printed = fleet.run("site", failed=True)
     assert (
         "The datastore does not answer, and no node of this run uses it yet: no member of the etcd cluster answers "
-        f"(https://{ADDRESS}:2379:"
+        f"(https://{fleet.etcd.address}:2379:"
     ) in printed
     assert "or leave it out with calico_etcd_endpoints: []. No node was changed." in printed
     assert fleet.files("host1") == set() and "/var/lib/calico" not in fleet.inside("host1", "ls", "/var/lib")
@@ -172,7 +171,7 @@ def test_a_run_publishes_the_fleet_and_gives_nodes_their_files(fleet: Fleet) -> 
         assert fleet.inside(host, "stat", "-c", "%a %U", *FILES).split() == ["600", "root"] * len(FILES)
         found = DatastoreSettings.from_dict(json.loads(fleet.inside(host, "cat", "/etc/calico/datastore.json")))
         assert (found.user, found.password, found.progress_seconds) == (host, fleet.password(host), 2.0)
-        assert found.endpoints == (f"https://{ADDRESS}:2378",)
+        assert found.endpoints == (f"https://{fleet.etcd.address}:2378",)
         stored = fleet.inside(host, "sh", "-c", "cat /var/lib/calico/*.json /var/lib/calico/generations/*")
         assert not any(secret in stored for secret in fleet.secrets())
 
@@ -256,7 +255,7 @@ def test_live_policy_and_its_operators_come_and_go(fleet: Fleet) -> None:
     assert "+ files .calico.etcd/operators/ada calicoctl.cfg ca.pem client.pem client.key" in printed
     password = rights.password(bytes.fromhex(NODE_SECRET), "operator/ada/0")
     config = (folder / "calicoctl.cfg").read_text()
-    assert password in config and password not in printed and f'"https://{ADDRESS}:2379"' in config
+    assert password in config and password not in printed and f'"https://{fleet.etcd.address}:2379"' in config
     assert changed(fleet.run("site", **live)) == dict.fromkeys(HOSTS, 0)
     published = {f"{keys.INVENTORY}tiers/{name}" for name in ("default", "security")} | {keys.FLEET_SETTINGS}
     assert published <= fleet.stored()
@@ -346,7 +345,7 @@ def test_a_node_that_is_removed_leaves_no_key_and_no_user(fleet: Fleet) -> None:
     }
     away = {"ansible_connection": "ssh", "ansible_host": "192.0.2.1", "ansible_timeout": 1}
     fleet.members = {
-        "etcd1": {"calico_etcd_address": ADDRESS, **namespace},
+        "etcd1": {"calico_etcd_address": fleet.etcd.address, **namespace},
         "etcd2": {"calico_etcd_address": "127.119.7.22", **away},
         "etcd3": {
             "calico_etcd_address": "127.119.7.23",

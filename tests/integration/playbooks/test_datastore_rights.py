@@ -34,7 +34,7 @@ SECRET = bytes.fromhex(NODE_SECRET)
 
 @pytest.fixture(params=RELEASES)
 def etcd(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> t.Iterator[OneEtcd]:
-    member = OneEtcd(request.param, "127.119.7.1", tmp_path, tmp_path / "files")
+    member = OneEtcd(request.param, tmp_path, tmp_path / "files")
     member.start()
     member.wait(user="")
     yield member

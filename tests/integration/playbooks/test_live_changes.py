@@ -109,7 +109,7 @@ class Operators:
 
 @pytest.fixture(params=[pytest.param("bookworm", marks=pytest.mark.soak), "trixie"])
 def operators(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> t.Iterator[Operators]:
-    member = OneEtcd(request.param, "127.119.7.2", tmp_path, tmp_path / "files")
+    member = OneEtcd(request.param, tmp_path, tmp_path / "files")
     member.start()
     member.wait(user="")
     yield Operators(member, tmp_path)
