@@ -107,6 +107,10 @@ class Operators:
         return found
 
 
+#: Runs a program with SIGINT as a terminal has it: a shell lets what it starts in the background ignore it.
+INTERRUPTIBLE = ("env", "--default-signal=INT")
+
+
 @pytest.fixture(params=[pytest.param("bookworm", marks=pytest.mark.soak), "trixie"])
 def operators(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> t.Iterator[Operators]:
     member = OneEtcd(request.param, tmp_path, tmp_path / "files")
@@ -470,7 +474,8 @@ def test_a_trial_forbids_other_changes(operators: Operators) -> None:
     assert operators.apply("ada", policy("a"))[::2] == (0, "")
     path = operators.folder / "b.json"
     path.write_text(json.dumps([policy("b")]))
-    words = [str(ROOT / "bin" / "calicoctl"), "-c", str(operators.folder / "bob.cfg"), "apply", "-f", str(path)]
+    words = [*INTERRUPTIBLE, str(ROOT / "bin" / "calicoctl"), "-c", str(operators.folder / "bob.cfg")]
+    words += ["apply", "-f", str(path)]
     with AnsweringNode(operators, "kept") as node:
         node._ended.set()  # it is silent
         with subprocess.Popen([*words, "--confirm", "120s"], stderr=subprocess.PIPE, text=True) as trial:
@@ -498,7 +503,7 @@ def test_a_writer_that_dies_leaves_a_key_that_ends_by_time(operators: Operators)
         path.write_text(json.dumps([policy("a")]))
         for number, seconds, patience in ((signal.SIGINT, "60s", 10), (signal.SIGKILL, "1s", 30)):
             words = ["-c", str(operators.folder / "ada.cfg"), "apply", "-f", str(path), "--confirm", seconds]
-            writer = subprocess.Popen([str(ROOT / "bin" / "calicoctl"), *words])
+            writer = subprocess.Popen([*INTERRUPTIBLE, str(ROOT / "bin" / "calicoctl"), *words])
             assert _becomes(lambda: is_open(operators), 10)
             writer.send_signal(number)
             writer.wait(10)
