@@ -18,7 +18,7 @@ import time
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import documents, keys
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import documents, gateway, keys
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.client import EtcdClient, Unreachable
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import (
     Delete,
@@ -115,15 +115,15 @@ def document(name: str, body: Document) -> Put:
 
 
 def change(cluster: EtcdCluster, *operations: Operation) -> int:
-    """Do operations as one transaction and return the store's revision after it."""
+    """Do operations in transactions of at most 100, and return the revision of the last one, 0 without operations."""
 
     async def write() -> int:
-        operator = cluster.operator()
+        operator, revision = cluster.operator(), 0
         for at in range(0, len(operations), 100):
-            assert await operator.write(operations[at : at + 100])
-        page = [page async for page in operator.pages(keys.under(keys.DOCUMENTS), keys_only=True)][-1]
+            request = gateway.transaction_request(operations[at : at + 100])
+            revision = gateway.header_of(await operator.call("/v3/kv/txn", request)).revision
         await operator.close()
-        return page.header.revision
+        return revision
 
     with cluster.inside():
         return asyncio.run(write())
