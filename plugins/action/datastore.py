@@ -21,7 +21,10 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.datastore.c
     DatastoreRefused,
     DocumentsInTheWay,
 )
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.datastore.fleet_publication import FleetPublisher
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.datastore.fleet_publication import (
+    FleetPublisher,
+    Publication,
+)
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.etcd import etcd_folder
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import datastore_lines
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import run_results
@@ -99,23 +102,15 @@ class ActionModule(GuardedAction):
             return {**nothing, "reachable": False, "warnings": [warning, *unchecked]}
         files = operator_files.bring(datastore, secret, etcd_folder.folder_of(task_vars), self._task.check_mode)
         done = dataclasses.replace(done, changes=(*done.changes, *files.changes))
-        answer: dict[str, t.Any] = {
-            "changed": bool(done.changes),
-            "reachable": True,
-            "version": done.version,
-            "plan": datastore_lines.plan(done.changes),
-            "live": datastore_lines.plan(done.review.changes),
-            "warnings": [
-                *done.review.notices,
+        return _answer(
+            done,
+            [
                 *datastore_lines.left_behind(done.left_behind),
                 *datastore_lines.superusers(done.superusers if datastore.own else ()),
                 *datastore_lines.operators_left(done.operators_left, datastore.own),
                 *datastore_lines.operators_without_certificate(files.without_certificate),
             ],
-        }
-        if done.changes:
-            answer["diff"] = {"prepared": datastore_lines.prepared(done)}
-        return answer
+        )
 
     def _restore(self, task_vars: dict[str, t.Any], source: targets.RestoredSource) -> dict[str, t.Any]:
         """Publish the policy of stored states. Raise DocumentsInTheWay; another error of the datastore is a warning."""
@@ -136,17 +131,7 @@ class ActionModule(GuardedAction):
             why = f"it was not updated ({str(error).rstrip('.')})"
             warnings = [newer.format(why), f"The plan is {without_live_documents('the datastore is not read')}."]
             return {"changed": False, "reachable": False, "version": "", "plan": [], "live": [], "warnings": warnings}
-        answer: dict[str, t.Any] = {
-            "changed": bool(done.changes),
-            "reachable": True,
-            "version": done.version,
-            "plan": datastore_lines.plan(done.changes),
-            "live": datastore_lines.plan(done.review.changes),
-            "warnings": [*done.review.notices, *([newer.format(reason)] if reason else [])],
-        }
-        if done.changes:
-            answer["diff"] = {"prepared": datastore_lines.prepared(done)}
-        return answer
+        return _answer(done, [newer.format(reason)] if reason else [])
 
     @staticmethod
     def _is_used(task_vars: dict[str, t.Any], observed: str) -> bool:
@@ -155,3 +140,18 @@ class ActionModule(GuardedAction):
         return any(
             result.get("datastore") is True for result in run_results.of_hosts(task_vars, observed, hosts).values()
         )
+
+
+def _answer(done: Publication, warnings: t.Sequence[str]) -> dict[str, t.Any]:
+    """Return the result of a task that published, or would publish, with these warnings after the review's notices."""
+    answer: dict[str, t.Any] = {
+        "changed": bool(done.changes),
+        "reachable": True,
+        "version": done.version,
+        "plan": datastore_lines.plan(done.changes),
+        "live": datastore_lines.plan(done.review.changes),
+        "warnings": [*done.review.notices, *warnings],
+    }
+    if done.changes:
+        answer["diff"] = {"prepared": datastore_lines.prepared(done)}
+    return answer

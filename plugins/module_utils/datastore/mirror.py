@@ -515,7 +515,7 @@ class Mirror:
 
     @property
     def count_refused(self) -> int:
-        """The number of keys that do not count, those of live documents included."""
+        """The number of keys that do not count. Refused live documents are among them."""
         published = sum(len(of_node.published) for of_node in self._content.nodes.values())
         return len(self._content.refused) + published - len(self.endpoints)
 

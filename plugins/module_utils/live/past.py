@@ -23,7 +23,7 @@ _PAGE = 64
 
 
 class Past:
-    """The history as it was listed, with the entries of it that were read. Methods raise what those of LiveStore do."""
+    """The history: its list, and those entries that were read so far. Methods raise what those of LiveStore do."""
 
     def __init__(self, store: LiveStore, known: t.Sequence[tuple[HistoryKey, int]]) -> None:
         self._store, self._known = store, known

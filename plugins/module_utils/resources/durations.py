@@ -35,6 +35,6 @@ def parse_duration(text: str) -> t.Optional[float]:
 
 
 def whole_seconds(text: str, most: int) -> t.Optional[int]:
-    """Return the whole seconds of a duration such as 60s, 2m or 60, None if it is none or not from 1 to `most`."""
+    """Return a duration such as 60s, 2m or 60 in whole seconds; None for other text, or outside of 1 to `most`."""
     found = parse_duration(f"{text}s" if text.isascii() and text.isdigit() else text)
     return int(found) if found is not None and 1 <= found <= most else None

@@ -176,7 +176,7 @@ def test_an_operator_writes_only_its_own_history(operators: Operators) -> None:
 
 
 def test_members_tell_their_release_to_everybody(operators: Operators) -> None:
-    """Nodes ask for it before they take live policy without gates. They may ask for no status in each release."""
+    """A node may ask a member for its release, which it does without gates. Some releases refuse to tell it more."""
 
     async def ask(client: EtcdClient) -> dict[str, str]:
         return await client.releases()

@@ -33,7 +33,7 @@ def without_gates(folder: pathlib.Path) -> Node:
 
 
 def test_nothing_is_taken_from_an_etcd_with_the_fault(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
-    """The reason is a problem of the node, and operators see it. Members that are upgraded are asked again."""
+    """A node names a vulnerable member among its problems and to operators, and asks again after its upgrade."""
 
     async def scenario() -> None:
         one = without_gates(tmp_path)

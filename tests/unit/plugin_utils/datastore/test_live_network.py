@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Live documents in an inventory's answer about a flow."""
+"""Tests that an answer about a flow, asked of an inventory, counts the live documents of the datastore."""
 
 from __future__ import annotations
 
