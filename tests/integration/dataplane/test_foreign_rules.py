@@ -37,6 +37,22 @@ def test_the_cache_equals_a_reading_after_any_program_has_written(kernel, settle
     converge(tables, kernel, desired)
 
 
+@pytest.mark.parametrize("name", ["renamed", "cali-renamed"])
+@pytest.mark.parametrize("chain", ["cali-tw-000", "cali-to-wl", "cali-FORWARD"])
+def test_nothing_leads_to_a_chain_of_ours_that_was_renamed(kernel, settled, chain, name):  # noqa: F811
+    """Rules that led to it keep their comments. Its name is that of another program, or looks like one of ours."""
+    tables, desired = settled
+    before = kernel.run(["iptables-save", "-t", "filter"]).output
+    assert kernel.run(["iptables", "-E", chain, name]).code == 0
+    converge(tables, kernel, desired)
+    after = kernel.run(["iptables-save", "-t", "filter"]).output
+    assert rules_of(after) == rules_of(before)
+
+
+def rules_of(saved: str) -> list[str]:
+    return sorted(line for line in saved.splitlines() if line.startswith("-A "))
+
+
 def test_only_one_chain_is_read_after_a_rule_of_docker(kernel, settled):  # noqa: F811
     tables, desired = settled
     assert kernel.run(["iptables", "-I", "FORWARD", "-o", "docker0", "-j", "ACCEPT"]).code == 0

@@ -30,6 +30,7 @@ from .iptables_saved import (
     ComparedChains,
     SavedRule,
     TablePlace,
+    as_ours,
     bare,
     commented,
     hashes,
@@ -107,20 +108,20 @@ def _chains(place: TablePlace, table: IptablesTable, have: Chains, compared: Com
     hooked = {name for hook in table.hooks for name in _JUMP.findall(hook.rule)}
     for chain in compared.maybe_different(place, table.chains, have):
         ordered = place.table != iptables_nat.TABLE or chain not in UNORDERED
-        hashed = compared.compare(place, chain, table.chains[chain], have.get(chain), ordered)
-        if hashed is not None:
-            rules = tuple(zip(hashed, table.chains[chain]))
-            known = {rule.hash: at for at, rule in enumerate(have.get(chain, ()))}
+        different = compared.compare(place, chain, table.chains[chain], have.get(chain), ordered)
+        if different is not None:
+            rules, present = tuple(zip(different.hashes, table.chains[chain])), different.have
+            known = {rule.hash: at for at, rule in enumerate(present or ())}
             if not ordered:  # New rules come last: to insert one, the program reads the whole chain.
                 rules = tuple(sorted(rules, key=lambda rule: known.get(rule[0], len(known))))
-            change = _chain(place, chain, rules, have.get(chain))
+            change = _chain(place, chain, rules, present)
             new = [rule for digest, rule in change.new.rules if digest not in known]
-            reached = _reached(place, table, _leading(new, have.get(chain, ()), table), compared)
+            reached = _reached(place, table, _leading(new, present or (), table), compared)
             write = change.new._replace(
                 hooked=chain in hooked,
                 title=table.titles.get(chain, ""),
                 reached=reached,
-                left=_left(table, have.get(chain, ()), set(hashed), have),
+                left=_left(table, present or (), set(different.hashes), have),
             )
             changes.append(change._replace(new=write, note=write.title))
     compared.keep(place, table.chains)
@@ -312,10 +313,10 @@ def _hooks(place: TablePlace, hooks: t.Sequence[Hook], have: Chains) -> list[Cha
     for chain in dict.fromkeys([*(hook.chain for hook in hooks), *stale]):
         first = _hashed(f"hook {chain}", [hook.rule for hook in hooks if hook.chain == chain and not hook.last])
         last = _hashed(f"hook {chain} last", [hook.rule for hook in hooks if hook.chain == chain and hook.last])
-        found = [rule.hash for rule in have.get(chain, ())]
-        wanted = [digest for digest, _rule in (*first, *last)]
         ours = [rule for rule in have.get(chain, ()) if rule.hash]
-        same = [rule.hash for rule in ours] == wanted
+        found = [rule.hash for rule in as_ours(have.get(chain, ()), (*first, *last))]
+        wanted = [digest for digest, _rule in (*first, *last)]
+        same = [digest for digest in found if digest] == wanted
         theirs = len(found) - len(ours)
         if same and found == [*wanted[: len(first)], *[""] * theirs, *wanted[len(first) :]]:
             continue

@@ -7,6 +7,9 @@ The kernel does not return rules in the form in which they were written, so thei
 rules carries a comment with a hash of its chain and itself. The hashes of a chain in their order identify its content.
 (Felix also hashes the rules before each rule, so that one rule inserted at the beginning changes all hashes behind it.)
 The comment begins with another word than a real Calico's, which finds its own rules by `cali:`.
+
+One part of a text is compared: the target, which iptables-save prints as it was written. A rule keeps its comment when
+its chain is renamed (`iptables -E`), and where somebody edits saved rules and restores them.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ COMMENT = "host-routing:"
 _LINE = re.compile(r"[^\n]+")
 _HASH = re.compile(r'--comment "?' + COMMENT + r"([A-Za-z0-9_-]{16})")
 _COMMENTED = re.compile(r'-m comment --comment "?' + COMMENT + r'[A-Za-z0-9_-]{16}"? ?')
+_TARGET = re.compile(r"(?<!\S)-[jg] \S+")
 
 
 class TablePlace(t.NamedTuple):
@@ -77,6 +81,23 @@ def bare(text: str) -> str:
     return _COMMENTED.sub("", text, count=1).rstrip()
 
 
+def as_ours(have: tuple[SavedRule, ...], wanted: t.Iterable[tuple[str, str]]) -> tuple[SavedRule, ...]:
+    """Return the saved rules `have`; one whose target is not that of the desired rule with its hash has no hash there.
+
+    `wanted` are the desired rules of the chain, each as (hash, rule). The result is `have` itself if no rule differs.
+    """
+    texts = dict(wanted)
+    altered = {rule for rule in have if rule.hash in texts and not _has_target(rule.text, texts[rule.hash])}
+    return tuple(rule._replace(hash="") if rule in altered else rule for rule in have) if altered else have
+
+
+def _has_target(saved: str, wanted: str) -> bool:
+    if saved is wanted:
+        return True  # as ComparedChains.written leaves it
+    one, other = _TARGET.search(saved), _TARGET.search(wanted)
+    return (one and one[0]) == (other and other[0])
+
+
 def parse(output: str) -> Saved:
     """Return the tables in iptables-save's output, of any number of tables, and its messages about unreadable ones.
 
@@ -115,6 +136,13 @@ class _Compared(t.NamedTuple):
     rules: tuple[str, ...]
     hashes: tuple[str, ...]
     equal: t.Optional[tuple[SavedRule, ...]]
+
+
+class Different(t.NamedTuple):
+    """A chain that differs: the hashes of its desired rules, and its own as `as_ours` returns them, None without it."""
+
+    hashes: tuple[str, ...]
+    have: t.Optional[tuple[SavedRule, ...]]
 
 
 class ComparedChains:
@@ -162,12 +190,14 @@ class ComparedChains:
         rules: tuple[str, ...],
         have: t.Optional[tuple[SavedRule, ...]],
         ordered: bool = True,
-    ) -> t.Optional[tuple[str, ...]]:
-        """Return the hashes of a chain's desired rules if it is missing or has others, None if it has these.
+    ) -> t.Optional[Different]:
+        """Return how a chain differs from its desired rules, None if it has these.
 
         If it is not `ordered`, the same rules in another order are equal.
         """
-        wanted, found = self.hashes(place, chain, rules), tuple([rule.hash for rule in have or ()])
+        wanted = self.hashes(place, chain, rules)
+        ours = as_ours(have, zip(wanted, rules)) if have is not None else None
+        found = tuple([rule.hash for rule in ours or ()])
         same = have is not None and found == wanted
         if have is not None and not same and not ordered:
             same = len(found) == len(wanted) and set(found) == set(wanted)  # desired rules differ from each other
@@ -175,7 +205,7 @@ class ComparedChains:
         self._compared.setdefault(place, {})[chain] = _Compared(
             rules, found if found == wanted else wanted, have if same else None
         )
-        return None if same else wanted
+        return None if same else Different(wanted, ours)
 
     def written(self, tables: t.Mapping[TablePlace, Chains]) -> dict[TablePlace, Chains]:
         """Return the saved `tables` with the texts of the desired rules, which are in memory already, where known."""

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import iptables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.planning.cached_drivers import (
@@ -93,3 +95,20 @@ def test_each_of_many_writes_of_others_is_seen(kernel, settled):
             restored(kernel, "-F cali-tw-001")
             converge(tables, kernel, desired)
         assert content(tables.observe(kernel, desired)) == content(iptables.observe(kernel, desired))
+
+
+@pytest.mark.parametrize("chain", ["cali-to-wl", "cali-tw-000", "FORWARD"])
+@pytest.mark.parametrize("target", ["-j elsewhere", "-g elsewhere", "-j DROP", "-j RETURN", ""])
+def test_a_rule_that_kept_our_comment_and_leads_elsewhere_is_written_again(kernel, settled, chain, target):
+    """Saved rules were edited and restored, or a chain to which a rule of ours leads was renamed."""
+    tables, desired = settled
+    before = content(iptables.observe(kernel, desired))
+    rules = tables.observe(kernel, desired).table("filter")[chain]
+    number = next(number for number, rule in enumerate(rules, 1) if rule.hash)
+    saved = kernel.run(["iptables", "-t", "filter", "-S", chain]).output.splitlines()[number]
+    altered = re.sub(r"(?<!\S)-j \S+", target, saved.split(None, 2)[2]).strip()
+    restored(kernel, f":elsewhere - [0:0]\n-R {chain} {number} {altered}")
+    assert len(converge(tables, kernel, desired)) == 1
+    found = content(iptables.observe(kernel, desired))
+    assert {place: rules for place, rules in found.items() if place[1] != "elsewhere"} == before
+    assert kernel.run(["iptables", "-t", "filter", "-S", chain]).output.splitlines()[number] == saved
