@@ -149,11 +149,20 @@ def _yaml_documents(text: str) -> list[TextDocument]:
 
 @functools.cache
 def _event_loader() -> t.Any:
-    """Return the class of a parser that records as `dash` where the last dash of a list is that it has read."""
+    """Return the class of a parser that records as `dash` where the last dash of a list is that it has read.
+
+    It skips tabs before comments and values where PyYAML's parser in C does, which reads the resources.
+    """
     import yaml
 
     class Loader(yaml.SafeLoader):
         dash = -1
+
+        def scan_to_next_token(self) -> None:
+            super().scan_to_next_token()
+            while self.peek() == "\t" and (self.flow_level or not self.allow_simple_key):
+                self.forward()
+                super().scan_to_next_token()
 
         def get_token(self) -> t.Any:
             token: t.Any = super().get_token()  # type: ignore[no-untyped-call]

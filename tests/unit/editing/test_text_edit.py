@@ -94,6 +94,20 @@ def test_items_of_a_list_are_replaced_and_deleted_alone() -> None:
     assert text_edit.delete(FILE, TextPlace(1, ("items", 1))) == FILE.replace("-\n  kind: Tier\n", "")
 
 
+@pytest.mark.parametrize(
+    ("text", "place", "after"),
+    [
+        ("- a:\t1\t# one\n- b: [1,\t2]\t# two\n- c: 3\n", (0,), "- z: 0\n- b: [1,\t2]\t# two\n- c: 3\n"),
+        ("- a:\t1\t# one\n- b: [1,\t2]\t# two\n- c: 3\n", (2,), "- a:\t1\t# one\n- b: [1,\t2]\t# two\n- z: 0\n"),
+        ("---\t# first\na: 1 \t \n# behind\n---\t\nb:\t# one\n  c: 1\n", (),
+         "---\t# first\nz: 0\n# behind\n---\t\nb:\t# one\n  c: 1\n"),
+    ],
+)  # fmt: skip
+def test_tabs_before_comments_and_values_are_blanks(text: str, place: t.Any, after: str) -> None:
+    """The parser in C, which reads the resources, takes them so; PyYAML's own does not."""
+    assert text_edit.replace(text, TextPlace(0, place), {"z": 0}) == after
+
+
 def test_a_document_is_appended_behind_a_line_end() -> None:
     short = "metadata:\n  name: rack-a\n"
     assert text_edit.append("kind: Tier", {"kind": "A"}) == "kind: Tier\n---\nkind: A\n"

@@ -73,15 +73,38 @@ def place_of(text: str, key: ResourceKey, is_json: bool) -> TextPlace:
 
 
 def _contents(documents: t.Sequence[t.Any]) -> t.Iterator[tuple[TextPlace, t.Any]]:
+    """Yield what the reader of resources takes as documents, each with its place: an array may have lists as items."""
     for index, document in enumerate(documents):
-        items, path = (document, ()) if isinstance(document, list) else (None, ("items",))
-        if isinstance(document, dict) and str(document.get("kind")).endswith("List"):
-            items = document.get("items")
-        if isinstance(items, list):
-            for position, item in enumerate(items):
-                yield TextPlace(index, (*path, position)), item
+        if isinstance(document, list):
+            for position, item in enumerate(document):
+                yield from _items(TextPlace(index, (position,)), item)
         else:
-            yield TextPlace(index), document
+            yield from _items(TextPlace(index), document)
+
+
+def _items(place: TextPlace, document: t.Any) -> t.Iterator[tuple[TextPlace, t.Any]]:
+    items = document.get("items") if isinstance(document, dict) and str(document.get("kind")).endswith("List") else None
+    if isinstance(items, list):
+        for position, item in enumerate(items):
+            yield TextPlace(place.document, (*place.path, "items", position)), item
+    else:
+        yield place, document
+
+
+def _with_empty_lists(text: str, place: TextPlace, is_json: bool) -> TextPlace:
+    """Return the place of what goes with a document: the lists that have nothing else, or the document itself."""
+    root = parse(text, is_json)[place.document].root
+    path = place.path
+    while path:
+        node = root
+        for step in path[:-1]:
+            node = node.child(step) or node
+        if len(node.children) != 1:
+            break
+        path = path[:-1]
+        if path and path[-1] == "items":
+            path = path[:-1]
+    return TextPlace(place.document, path)
 
 
 def _changed(before: t.Optional[str], change: PlannedChange, path: str) -> t.Optional[str]:
@@ -92,11 +115,5 @@ def _changed(before: t.Optional[str], change: PlannedChange, path: str) -> t.Opt
     place = place_of(text, change.key, is_json)
     if change.document is not None:
         return text_edit.replace(text, place, change.document, is_json)
-    if place.path:
-        node = parse(text, is_json)[place.document].root
-        for step in place.path[:-1]:
-            node = node.child(step) or node
-        if len(node.children) == 1:
-            place = TextPlace(place.document)
-    after = text_edit.delete(text, place, is_json)
+    after = text_edit.delete(text, _with_empty_lists(text, place, is_json), is_json)
     return None if _NO_DOCUMENT.fullmatch(after) else after

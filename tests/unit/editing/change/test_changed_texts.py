@@ -53,6 +53,16 @@ def test_a_file_without_a_document_goes_unless_a_comment_is_left() -> None:
         ("- kind: Tier\n  metadata: {name: a}\n- kind: Tier\n  metadata: {name: b}\n",
          "- kind: Tier\n  metadata: {name: b}\n",
          "- kind: Tier\n  metadata:\n    name: a\n  spec:\n    order: 2\n- kind: Tier\n  metadata: {name: b}\n"),
+        ("- kind: TierList\n  items:\n  - kind: Tier\n    metadata: {name: a}\n- kind: Tier\n  metadata: {name: b}\n",
+         "- kind: Tier\n  metadata: {name: b}\n",
+         "- kind: TierList\n  items:\n  - kind: Tier\n    metadata:\n      name: a\n    spec:\n      order: 2\n"
+         "- kind: Tier\n  metadata: {name: b}\n"),
+        ("- items:\n  - {kind: Tier, metadata: {name: b}}\n  - {kind: Tier, metadata: {name: a}}\n  kind: List\n",
+         "- items:\n  - {kind: Tier, metadata: {name: b}}\n  kind: List\n",
+         "- items:\n  - {kind: Tier, metadata: {name: b}}\n"
+         "  - {kind: Tier, metadata: {name: a}, spec: {order: 2}}\n  kind: List\n"),
+        ("- kind: List\n  items:\n  - {kind: Tier, metadata: {name: a}}\n", None,
+         "- kind: List\n  items:\n  - {kind: Tier, metadata: {name: a}, spec: {order: 2}}\n"),
     ],
 )  # fmt: skip
 def test_items_of_lists_are_documents(text: str, deleted: t.Optional[str], replaced: str) -> None:
