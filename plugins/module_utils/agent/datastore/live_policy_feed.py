@@ -130,11 +130,14 @@ class LivePolicyFeed:
     # ---- what comes in
 
     def start(self) -> None:
-        """Take the live policy on the disk. Raise nothing: a file that cannot be read is a problem."""
+        """Take the live policy on the disk. Raise nothing.
+
+        If the file cannot be read, live policy is not known until documents were read: sets and rules stay as they are.
+        """
         try:
             self._stored = stored_live_policy.load(self._folder)
         except LivePolicyUnreadable as error:
-            self._persisted.note("live policy", str(error))
+            self._persisted.live_unknown = str(error)
         self._reader = LiveReader(self._stored.documents)
         self._persisted.live = self._stored.policy
 
@@ -263,8 +266,8 @@ class LivePolicyFeed:
 
     def _want(self, live: LivePolicy) -> None:
         """Let a live policy be in force."""
-        if live != self._persisted.live:
-            self._persisted.live = live
+        if live != self._persisted.live or self._persisted.live_unknown:
+            self._persisted.live, self._persisted.live_unknown = live, ""
             self._changed()
 
     def _hold_back(self, reason: str, remedy: str = "") -> None:

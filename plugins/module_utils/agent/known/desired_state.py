@@ -25,7 +25,7 @@ from ...state.node_policy_tables import NO_INTERFACES
 from ...state.node_state import NodeState
 from ...state.policy_state import PolicyState
 from .persisted_state import PersistedState
-from .policy_compilers import PolicyCompilers, StateThunk
+from .policy_compilers import LivePolicyUnknown, PolicyCompilers, StateThunk
 from .workload_table import WorkloadTable
 
 _TOGETHER = 3  # policies with live policy that are kept, such as that in force, the one before and a planned one
@@ -115,6 +115,9 @@ class DesiredState:
         missing from the sets. Endpoints of other nodes are taken in that thread, so a change since this call need not
         be compiled once more.
         """
+        unknown = self._persisted.live_unknown
+        if unknown and state.policy is not None and state.policy.settings.live:
+            return functools.partial(_not_known, unknown)
         coming = self._table.coming()
         return functools.partial(self._compilers.with_policy, state, coming, self.interfaces, self._persisted.others)
 
@@ -146,6 +149,10 @@ class DesiredState:
         """
         state = self._persisted.state
         return self._with_live(self._table.added_for_policy(state)) if state is not None else None
+
+
+def _not_known(reason: str) -> NodeState:
+    raise LivePolicyUnknown(reason)
 
 
 class RemovalPermission:

@@ -41,6 +41,13 @@ class PolicyNotCompiled(ValueError):
         )
 
 
+class LivePolicyUnknown(PolicyNotCompiled):
+    """The error for a policy that lacks its live part: the disk's copy cannot be read, and the datastore is not yet."""
+
+    def __init__(self, reason: str) -> None:
+        ValueError.__init__(self, reason)
+
+
 class _Made(t.NamedTuple):
     """A cached result: `result` is `state` with policy, or the reason why there is none.
 

@@ -90,7 +90,9 @@ def load(folder: str) -> StoredLivePolicy:
         return NOTHING_STORED
     except (OSError, ValueError, Unreadable) as error:
         raise LivePolicyUnreadable(
-            f"{name} cannot be read: {error}. Live policy is not in force until the agent has read the datastore."
+            f"{name} cannot be read: {error}. IP sets and rules stay as they are, and no workload can be added, until"
+            " the agent has read the datastore. If the fleet has none any more, remove the file and restart"
+            " calico-agent."
         ) from error
 
 

@@ -21,7 +21,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.datas
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metrics import metrics
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPeer
-from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import keys
+from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import keys, snapshot
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.gateway import Operation, Put
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live import (
     live_documents,
@@ -52,6 +52,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.polic
     PolicyState,
     allow_all,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.wire.protocol import AgentError
 
 from tests.fakes.etcd import FakeEtcd
 from tests.unit.agent.datastore.live_node import (
@@ -323,6 +324,61 @@ def test_a_disk_that_is_full_delays_nothing_and_is_named(
             await until(lambda: said(etcd).revision >= revision)
             assert ports(one) == {8080}
             assert "live-policy.jsonl cannot be written: No space left on device. After a reboot" in problems(one)
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("documents", [True, False])
+def test_a_damaged_copy_opens_nothing_until_the_datastore_is_read(
+    tmp_path: pathlib.Path, etcd: FakeEtcd, documents: bool
+) -> None:
+    """Rules stay as they are, and no workload comes, also if the datastore turns out to have no documents any more."""
+
+    async def scenario() -> None:
+        one = node(tmp_path)
+        async with running(one):
+            revision = await write(etcd, put("web", deny(KEYS["web"], 8080)))
+            await until(lambda: said(etcd).revision >= revision)
+            await asyncio.sleep(5)
+            await one.kill()
+            path = pathlib.Path(stored_live_policy.path(one.machine.store))
+            path.write_bytes(path.read_bytes()[:-20])
+            (pathlib.Path(one.machine.store) / snapshot.FILE).unlink()
+            if not documents:
+                await write(etcd, delete("web"))
+            for member in etcd.members.values():
+                member.kill()
+            await one.start()
+            await asyncio.sleep(30)
+            assert ports(one) == {8080}
+            assert problems(one).count("live-policy.jsonl cannot be read: a line of it is not JSON. IP sets and") == 1
+            assert not one.agent.status.in_sync
+            with pytest.raises(AgentError, match="remove the file and restart calico-agent"):
+                await one.add("other", labels={"app": "other"})
+            assert len(one.agent.workloads) == 1
+            for member in etcd.members.values():
+                member.up = True
+            await until(lambda: one.agent.status.in_sync, 60)
+            assert ports(one) == ({8080} if documents else set()) and one.differences() == []
+            await until(lambda: problems(one) == "", 60)
+            await one.add("other", labels={"app": "other"})
+            assert len(stored_live_policy.load(one.machine.store).documents) == int(documents)
+
+    run(scenario())
+
+
+def test_a_damaged_copy_is_nothing_to_a_node_without_live_policy(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
+    async def scenario() -> None:
+        one = node(tmp_path, live=False)
+        path = pathlib.Path(stored_live_policy.path(one.machine.store))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("rubbish")
+        async with running(one):
+            assert one.agent.status.in_sync and problems(one) == ""
+            for member in etcd.members.values():
+                member.kill()
+            outcome = await one.agent.changes.apply(dataclasses.replace(state(), plan="second"), True)
+            assert not outcome.in_sync
 
     run(scenario())
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import pathlib
 import typing as t
@@ -18,7 +19,19 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.l
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live.open_change import OpenChange
 
 from tests.fakes.etcd import FakeEtcd
-from tests.unit.agent.datastore.live_node import KEYS, deny, node, ports, problems, put, running, said, until, write
+from tests.unit.agent.datastore.live_node import (
+    KEYS,
+    deny,
+    node,
+    ports,
+    problems,
+    put,
+    running,
+    said,
+    state,
+    until,
+    write,
+)
 from tests.unit.agent.node_under_test import Node
 from tests.unit.agent.virtual_time import run
 
@@ -87,6 +100,30 @@ def test_a_node_whose_etcd_is_away_checks_it_at_the_next_contact(tmp_path: pathl
             await one.start()
             await asyncio.sleep(30)
             assert ports(one) == {8080}
+
+    run(scenario())
+
+
+def test_a_run_that_allows_live_policy_has_members_asked(tmp_path: pathlib.Path, etcd: FakeEtcd) -> None:
+    """The settings that the run writes begin a new connection. Without gates, nothing is taken before its check."""
+
+    async def scenario() -> None:
+        one = node(tmp_path, live=False)
+        etcd.version = "3.5.16"
+        async with running(one):
+            await write(etcd, put("web", deny(KEYS["web"], 8080)))
+            await asyncio.sleep(10)
+            assert all("/version" not in member.calls for member in etcd.members.values())
+            path = pathlib.Path(one.machine.datastore)
+            replacement = path.with_suffix(".new")
+            replacement.write_text(json.dumps({**json.loads(path.read_text()), "check_rights": True}))
+            replacement.replace(path)
+            await asyncio.sleep(6)
+            await one.agent.changes.apply(dataclasses.replace(state(), plan="second"), True)
+            await until(lambda: REASON in problems(one), 10)
+            assert ports(one) == set()
+            etcd.version = "3.5.28"
+            await until(lambda: ports(one) == {8080}, 90)
 
     run(scenario())
 
