@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import shlex
 import subprocess
@@ -51,11 +52,16 @@ def run(arguments: argparse.Namespace, dummy: t.Any) -> int:
 
 
 def ask(request: Data, inventories: t.Sequence[str], vault_password: str) -> Data:
-    """Return the answer of the playbook that makes a change. See `inventory_playbook.ask`."""
+    """Return the answer of the playbook that makes a change. See `inventory_playbook.ask`.
+
+    Raise CommandError, too, for a value or a key that the request's JSON does not have: it would become another one.
+    """
+    if request["verb"] != "delete":
+        _check_values(request)
     with tempfile.TemporaryDirectory(prefix="calicoctl-") as folder:
         path = os.path.join(folder, "request.json")
         with open(path, "w", encoding="utf-8") as stream:
-            json.dump(request, stream, default=str)
+            json.dump(_plain(request), stream, allow_nan=False)
         return inventory_playbook.ask("change.yml", inventories, {"request_file": path}, vault_password)
 
 
@@ -139,6 +145,38 @@ def _patch(text: str) -> t.Any:
         raise CommandError(f"the patch is not JSON: {error.msg}. Write for example {example}.") from error
     except BeyondLimits as error:
         raise CommandError(f"the patch {error}") from error
+
+
+def _check_values(request: Data) -> None:
+    """Raise CommandError for a patch or an invalid document that JSON cannot have, such as with a date as a key."""
+    if not _is_plain(request.get("patch")):
+        raise CommandError("the patch has a number that 64 bits of floating point cannot hold. Choose another one.")
+    for document in request.get("documents", ()):
+        if not _is_plain(document["content"]):
+            from ...resources import api as resources
+
+            try:
+                resources.parse(document["content"])
+            except resources.ResourceError as error:
+                raise CommandError(f"{document['place']}: {error}") from error
+
+
+def _is_plain(value: t.Any) -> bool:
+    """Return whether JSON has a value as it is."""
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _is_plain(inner) for key, inner in value.items())
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    return math.isfinite(value) if isinstance(value, float) else value is None or isinstance(value, (str, int))
+
+
+def _plain(value: t.Any) -> t.Any:
+    """Return a value with texts in place of what JSON has not. Fields that nothing reads may have such values."""
+    if isinstance(value, dict):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return list(map(_plain, value))
+    return value if _is_plain(value) else str(value)
 
 
 def _commands(arguments: argparse.Namespace) -> tuple[list[str], list[str]]:

@@ -168,6 +168,44 @@ def test_a_wrong_command_is_refused_before_the_inventory_is_read(
     assert not (controller.folder / "asked").exists()
 
 
+@pytest.mark.parametrize(
+    ("field", "why"),
+    [
+        ("labels: {on: a}", "metadata.labels true is not a text. Write the name in quotes."),
+        ("labels: {1.50: a}", "metadata.labels 1.5 is not a text. Write the name in quotes."),
+        ("labels: {a: 2026-11-30}", "metadata.labels datetime.date(2026, 11, 30) is not a text, as the value of a. "
+         "Write it in quotes."),
+        ("annotations: {2026-11-30: a}", "metadata.annotations datetime.date(2026, 11, 30) is not a text. "
+         "Write the name in quotes."),
+        ("annotations: {a: .inf}", "metadata.annotations inf is not a text, as the value of a. Write it in quotes."),
+        ("annotations: {!!binary YQ==: a}", "metadata.annotations b'a' is not a text. Write the name in quotes."),
+    ],
+)  # fmt: skip
+def test_a_value_that_the_request_cannot_have_is_refused_as_by_a_file(
+    controller: Controller, field: str, why: str
+) -> None:
+    """It would be sent as another one: the label `on` as `true`."""
+    (controller.folder / "odd.yml").write_text(f"kind: Tier\nmetadata:\n  name: a\n  {field}\n")
+    wanted = (1, "", f"calicoctl: odd.yml:1: Tier a: {why}\n")
+    assert controller.change("apply", "-f", "odd.yml") == controller.change("create", "-f", "odd.yml") == wanted
+    assert controller.run("validate", "-f", "odd.yml")[2] == f"odd.yml:4: Tier a: {why}\n1 of 1 are not valid\n"
+    assert not (controller.folder / "asked").exists()
+    assert controller.change("delete", "-f", "odd.yml")[::2] == (0, "")
+    assert controller.asked["documents"][0]["content"]["metadata"]["name"] == "a"
+
+
+def test_an_unquoted_date_that_a_server_wrote_is_no_reason_to_refuse(controller: Controller) -> None:
+    written = "  creationTimestamp: 2026-11-30T10:00:00Z\n  managedFields: [{2026-11-30: .nan}]\n"
+    (controller.folder / "net.yml").write_text(f"kind: Tier\nmetadata:\n  name: a\n{written}")
+    assert controller.change("apply", "-f", "net.yml")[::2] == (0, "")
+    assert controller.asked["documents"][0]["content"]["metadata"]["managedFields"] == [{"2026-11-30": "nan"}]
+
+
+def test_a_patch_with_a_number_beyond_all_is_refused(controller: Controller) -> None:
+    why = "the patch has a number that 64 bits of floating point cannot hold. Choose another one."
+    assert controller.change("patch", "tier", "a", "-p", '{"spec":{"order":1e999}}') == (1, "", f"calicoctl: {why}\n")
+
+
 def test_a_refusal_has_the_exit_status_of_calico(controller: Controller) -> None:
     why = "failed to create 'IPPool' resource: [resource already exists: IPPool(lab)]"
     controller.answer(False, refused=why)
