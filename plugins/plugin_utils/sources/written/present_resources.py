@@ -197,7 +197,10 @@ def _otherwise(key: ResourceKey) -> str:
 
 
 def _listed(hosts: t.Sequence[Host]) -> dict[ResourceKey, _Listed]:
-    """Return the resources in lists of variables. Documents of files, which are in them too, are left out."""
+    """Return the resources in lists of variables, and the pools in documents of the kind Installation.
+
+    Other documents of files, which are in the lists too, are left out.
+    """
     owners: dict[tuple[str, int], list[Host]] = {}  # the hosts that have one and the same list in a variable
     for host in hosts:
         for variable, entries in host.variables.items():
@@ -237,10 +240,19 @@ def _of_list(variable: str, host: Host) -> t.Iterator[tuple[ResourceKey, _Listed
     kind = _kind_in(variable)
     for index, content in enumerate(entries):
         label = f"{variable}[{index}]"
-        if label in host.documents:
-            continue
         key, document = _read(kind, content)
-        if key is not None:
+        if label in host.documents:
+            of = host.documents[label]
+            if key is not None and of.field:
+                yield (
+                    key,
+                    _Listed(
+                        f"{of.who} ({shown_path(of.place())})",
+                        document,
+                        pinned=f"it is no entry of a variable. {_BY_HAND}",
+                    ),
+                )
+        elif key is not None:
             parts = (_entry(variable, index, host),)
             yield key, _Listed(_place(label, host), document, parts, _pinned(parts))
         elif kind == "BGPPeer" and isinstance(content, t.Mapping):

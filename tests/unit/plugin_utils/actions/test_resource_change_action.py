@@ -44,6 +44,16 @@ spec:
 """
 BGP = "kind: BGPConfiguration\nmetadata:\n  name: default\nspec:\n  asNumber: 64520\n"
 POLICY = "kind: GlobalNetworkPolicy\nmetadata:\n  name: all\nspec:\n  selector: all()\n  types: [Ingress]\n"
+INSTALLATION = """\
+apiVersion: operator.tigera.io/v1
+kind: Installation
+metadata:
+  name: default
+spec:
+  calicoNetwork:
+    ipPools:
+    - {name: asked, cidr: 10.246.0.0/16, encapsulation: VXLAN}
+"""
 FILES = {"prod/hosts.yml": HOSTS, "net/pools.yml": POOL, "net/bgp.yml": BGP, "policy.yml": POLICY}
 
 
@@ -88,6 +98,12 @@ CASES: dict[str, dict[str, t.Any]] = {
     "first policy": request("create", NEW),
     "first settings": request("apply", document("BGPConfiguration", "default", {"asNumber": 64520})),
     "repaired": request("apply", VXLAN),
+    "pool of an installation": request("patch", kind="IPPool", word="pool", names=["asked"],
+                                       patch={"spec": {"disabled": True}}, type="strategic"),
+    "pool of an installation, adopted": request("delete", kind="IPPool", word="pool", names=["asked"], adopt=True),
+    "pool as an installation has it": request(
+        "apply", document("IPPool", "asked", {"cidr": "10.246.0.0/16", "vxlanMode": "Always", "natOutgoing": True})
+    ),
     "one of two": request("create", document("Tier", "good", {}), document("Tier", "bad", {"order": "x"})),
 }  # fmt: skip
 
@@ -104,6 +120,8 @@ def inventory(folder: pathlib.Path, name: str) -> str:
         if name == "crlf":
             text = text.replace("\n", "\r\n")
         (folder / path).write_text(text, newline="")
+    if "installation" in name:
+        (folder / "net/bgp.yml").write_text(INSTALLATION)
     if name == "link":
         (folder / "net" / "tier").symlink_to("/etc")
     return str(folder / "prod" / "hosts.yml")
@@ -185,6 +203,11 @@ def test_what_is_in_force_is_unchanged(results: t.Any) -> None:
     assert (result["changed"], result["lines"]) == (False, [APPLIED, "IPPool(listed) is unchanged"])
 
 
+def test_a_pool_that_an_installation_has_is_unchanged(results: t.Any) -> None:
+    result = results["pool as an installation has it"][1]
+    assert (result["changed"], result["lines"][1:]) == (False, ["IPPool(asked) is unchanged"])
+
+
 def test_a_file_goes_with_its_last_document_unless_a_variable_names_it(results: t.Any) -> None:
     folder, result = results["deleted"]
     assert files(folder) == {**FILES, "policy.yml": ""}
@@ -228,6 +251,11 @@ def test_text_of_a_document_controls_neither_the_terminal_nor_the_file(results: 
         ("overlap", "nothing was written, because the inventory would not be valid:\n"),
         ("label of a variable", "nothing was written, because the inventory would not be valid:\n"),
         ("invalid", "x.yml:1: IPPool second: spec.cidr x is not"),
+        ("pool of an installation", "Failed to patch 'IPPool' resource: IPPool(asked) stands in Installation default "
+         "(DIR/net/bgp.yml:8). Change it there"),
+        ("pool of an installation, adopted", "Failed to delete 'IPPool' resource: IPPool(asked) stands in Installation "
+         "default (DIR/net/bgp.yml:8), and --adopt does not move it: it is no entry of a variable. Write it into a "
+         "file of calico_resource_files by hand, and remove it there"),
         ("no folder", "NetworkPolicy(prod/web) needs a file, and calico_resource_files names no folder for it. Make "
          "a folder beside the inventory, and name it in group_vars/all: calico_resource_files: [../resources]"),
     ],
