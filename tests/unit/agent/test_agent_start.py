@@ -300,6 +300,54 @@ def test_a_record_that_cannot_be_read_is_no_reason_to_take_its_workload_away(tmp
     run(scenario())
 
 
+@pytest.mark.parametrize("remedy", ["file removed", "deleted", "deleted and added again"])
+def test_the_remedy_for_a_damaged_record_needs_no_restart(tmp_path, remedy):
+    async def scenario():
+        node = Node(tmp_path, cleanup_grace=0.0)
+        await node.start()
+        for name in ("web", "db"):
+            await node.add(name)
+        file = tmp_path / "run" / "workloads" / "default%2Fweb.json"
+        file.write_text("{")
+        agent = await node.restart()
+        assert not agent.persisted.whole
+        if remedy == "file removed":
+            file.unlink()
+        else:
+            assert await agent.transactions.delete("default/web") is True
+        if remedy == "deleted and added again":
+            await node.add("web")
+        agent.datastore.publisher.changed.clear()
+        await asyncio.sleep(90)
+        assert agent.status.to_dict()["problems"] == [] and agent.persisted.whole and agent.status.in_sync
+        assert agent.datastore.publisher.changed.is_set()
+        left = {"default/web", "default/db"} if remedy == "deleted and added again" else {"default/db"}
+        assert {workload.id for workload in agent.transactions.list()} == left and len(node.links) == len(left)
+        assert node.differences() == []
+
+    run(scenario())
+
+
+def test_a_record_that_is_repaired_by_hand_needs_a_restart(tmp_path):
+    async def scenario():
+        node = Node(tmp_path, cleanup_grace=0.0)
+        await node.start()
+        await node.add("web")
+        file = tmp_path / "run" / "workloads" / "default%2Fweb.json"
+        content = file.read_bytes()
+        file.write_text("{")
+        await node.restart()
+        file.write_bytes(content)
+        await asyncio.sleep(90)
+        (problem,) = node.agent.status.to_dict()["problems"]
+        assert problem == "The record of workload default/web can be read again. Restart calico-agent, which takes it."
+        assert len(node.links) == 1
+        agent = await node.restart()
+        assert agent.status.to_dict()["problems"] == [] and len(agent.transactions.list()) == 1
+
+    run(scenario())
+
+
 def test_watchers_are_told(tmp_path):
     async def scenario():
         node = Node(tmp_path)

@@ -123,8 +123,8 @@ def test_a_record_that_cannot_be_read_stops_everything(machine, tmp_path):
         of_machine(machine, STATE)
     assert str(error.value) == (
         f"{path} cannot be read: Expecting property name enclosed in double quotes: line 1 column 2 (char 1). The "
-        "workload that it was for is not repaired, and the file is left. Delete the workload and add it again, or "
-        "remove the file."
+        "workload that it was for is not repaired, and gets no new connections if the node has policy. Delete the "
+        "workload and add it again, or remove the file."
     )
 
 

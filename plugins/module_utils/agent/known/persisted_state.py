@@ -95,6 +95,24 @@ class PersistedState:
         if "ipam" in self.broken:
             self._load_ipam()
 
+    def recheck_records(self, is_known: t.Callable[[str], bool]) -> bool:
+        """Read the records again if some could not be read; return whether all of them can be read now.
+
+        Return False if none was unreadable. `is_known` returns whether the agent knows a workload of this id: a record
+        that can be read again without that needs a restart, and stays a problem.
+        """
+        if "records" not in self.broken:
+            return False
+        attached, problems = self.records.load()
+        problems += self.records.unfinished()[1]
+        problems += [
+            f"The record of workload {workload.id} can be read again. Restart calico-agent, which takes it."
+            for workload in attached
+            if not is_known(workload.id)
+        ]
+        self.note("records", " ".join(problems))
+        return not problems
+
     def _close_records(self) -> None:
         """Make the records of workloads readable by root only. A failure is logged."""
         try:

@@ -77,8 +77,11 @@ async def _detach(on: WorkloadContext, workload: AttachedWorkload) -> None:
 async def _release_alone(on: WorkloadContext, id: str) -> bool:
     """Release the addresses of a workload that is only in the journal; return False if there are none.
 
-    Addresses whose workload is still being cleaned up are left to the cleanup.
+    Addresses whose workload is still being cleaned up are left to the cleanup. A record that could not be read at the
+    agent's start is removed.
     """
+    with on.persisted.writing("record"):
+        on.persisted.records.remove(id)
     if "ipam" in on.persisted.broken or on.persisted.ipam.by_handle(id) is None:
         return False
     if on.cleanup.get(id) is None:

@@ -181,7 +181,7 @@ def _read(folder: str) -> tuple[list[AttachedWorkload], list[str]]:
             continue  # The record was removed since the folder was listed.
         except (OSError, ValueError) as error:
             problems.append(
-                f"{path} cannot be read: {error}. The workload that it was for is not repaired, and the file is "
-                "left. Delete the workload and add it again, or remove the file."
+                f"{path} cannot be read: {error}. The workload that it was for is not repaired, and gets no new "
+                "connections if the node has policy. Delete the workload and add it again, or remove the file."
             )
     return sorted(workloads, key=lambda workload: workload.id), problems

@@ -141,8 +141,8 @@ def test_a_record_that_cannot_be_read_is_reported_and_left(endpoints, folder, co
     assert endpoints.load() == (
         [CONTAINER],
         [
-            f"{path} cannot be read: {why}. The workload that it was for is not repaired, and the file is left. "
-            "Delete the workload and add it again, or remove the file."
+            f"{path} cannot be read: {why}. The workload that it was for is not repaired, and gets no new connections "
+            "if the node has policy. Delete the workload and add it again, or remove the file."
         ],
     )
     assert path.read_bytes() == content

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import typing as t
 
@@ -72,8 +73,10 @@ class UnusedAddresses:
         """Check every allocation once, and release those that no check of the whole grace period found in use.
 
         The period begins when a call first finds an allocation without a workload. Do nothing while the journal or the
-        records cannot be read. Refusals of the disk are logged and retried by the next call.
+        records cannot be read; records are read again. Refusals of the disk are logged and retried by the next call.
         """
+        if self._on.persisted.recheck_records(functools.partial(uses, self._on)):
+            self._on.policy.workloads_changed()  # They are published again, and leftovers may go.
         if self._on.persisted.broken.keys() & {"ipam", "records"}:
             return  # an address whose record cannot be read may be in use
         now = self._clock()
