@@ -34,7 +34,7 @@ def take(handle: int) -> bool:
 def is_taken(path: str) -> bool:
     """Return whether a process holds the lock file `path`; False if there is no such file, which is not made."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     try:

@@ -193,6 +193,27 @@ def test_a_disk_that_refuses(stopped_daemon: Daemon, small_disk: pathlib.Path, s
     daemon.add("new")
 
 
+def test_an_agent_starts_on_a_full_run_folder(daemon: Daemon) -> None:
+    """Running workloads are repaired, adds are refused with the remedy, and deletes succeed."""
+    daemon.add("web")
+    daemon.add("old")
+    daemon.stop()  # an agent that is killed leaves a page of the file system to the next one, in the lock
+    folder = daemon.folder / "run"
+    subprocess.run(["mount", "-o", "remount,size=64k", str(folder)], check=True)
+    fill(folder)
+    daemon.start()
+    daemon.in_sync()
+    daemon.kernel.link_set(next(iter(daemon.links)), up=False)
+    daemon.in_sync()
+    with pytest.raises(AgentError, match="Make room or correct the file system, then try again") as caught:
+        daemon.add("new")
+    assert caught.value.code == "not_written"
+    assert daemon.delete("old") and daemon.reaches("web", "10.10.1.11")
+    free(folder)
+    daemon.add("new")
+    assert daemon.reaches("new", "10.10.1.11")
+
+
 def test_a_damaged_journal_is_reported_and_running_workloads_stay(daemon: Daemon) -> None:
     daemon.add("web")
     daemon.kill()

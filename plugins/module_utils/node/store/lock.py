@@ -32,8 +32,9 @@ class LockUnusable(LockError):
 def held(who: str, timeout: float = 60.0, path: str = PATH) -> t.Iterator[None]:
     """Hold the lock file `path`, which is created if it is missing, within a `with` block.
 
-    The kernel releases the lock when the process ends. `who` names the holder in the file, for the errors of processes
-    that wait. Raise LockError if another process holds the lock for `timeout` seconds, or LockUnusable.
+    The kernel releases the lock when the process ends. `who` names the holder in the file, if there is room, for the
+    errors of processes that wait. Raise LockError if another process holds the lock for `timeout` seconds, or
+    LockUnusable.
     """
     deadline = time.monotonic() + timeout
     handle = _opened(path)
@@ -51,16 +52,21 @@ def held(who: str, timeout: float = 60.0, path: str = PATH) -> t.Iterator[None]:
             else:
                 time.sleep(_STEP)
         since = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-        holder = {"who": who, "pid": os.getpid(), "since": since}
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, json.dumps(holder).encode(), 0)
+        _name(handle, json.dumps({"who": who, "pid": os.getpid(), "since": since}))
         try:
             yield
         finally:
-            os.ftruncate(handle, 0)
+            _name(handle, "")
     finally:
         if handle >= 0:
             os.close(handle)
+
+
+def _name(handle: int, holder: str) -> None:
+    """Write the holder into the file, "" for none. A full disk leaves it out: the kernel alone keeps the lock."""
+    with contextlib.suppress(OSError):
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, holder.encode(), 0)
 
 
 def _opened(path: str) -> int:
@@ -96,7 +102,7 @@ def _refusal(handle: int, path: str, timeout: float) -> str:
     try:
         holder = _HOLDER(parse(os.pread(handle, 4096, 0)))
         text = f"{holder['who']} (pid {holder['pid']}, since {holder['since']})"
-    except ValueError:
+    except (OSError, ValueError):
         text = "another process"
     return (
         f"this node is being changed by {text}. It holds {path} and did not let go within {timeout:g} seconds. "

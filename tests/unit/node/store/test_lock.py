@@ -62,6 +62,18 @@ def test_a_lock_that_cannot_be_opened_is_named(tmp_path):
         pass
 
 
+def test_a_file_that_takes_no_name_is_a_lock_all_the_same(tmp_path):
+    """As on a full disk: a pipe takes none either."""
+    path = str(tmp_path / "node.lock")
+    os.mkfifo(path)
+    with lock.held("first", timeout=0.1, path=path):
+        assert lock.taken(path)
+        with pytest.raises(lock.LockError, match=r"this node is being changed by another process\. It holds"):
+            with lock.held("second", timeout=0.1, path=path):
+                pass
+    assert not lock.taken(path)
+
+
 def test_a_killed_holder_holds_nothing(holder):
     path, process = holder
     process.kill()
