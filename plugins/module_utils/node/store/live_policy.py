@@ -109,7 +109,7 @@ def _read(lines: t.Sequence[str]) -> StoredLivePolicy:
     known = SharedValues()
     for line in lines[1:]:
         pair = _value(line)
-        key = keys.parse_document_key(pair[0]) if isinstance(pair, list) and len(pair) == 2 else None
+        key = keys.parse_document_key(_LINE(pair[0])) if isinstance(pair, list) and len(pair) == 2 else None
         if key is None:
             raise ValueError("a line of it is no live document")
         packed = _LINE(pair[1])

@@ -83,6 +83,8 @@ def test_a_file_that_is_not_whole_or_of_another_form_is_not_used(tmp_path: pathl
             [*lines[:-1], json.dumps([json.loads(lines[-1])[0], live_documents.pack(VALUES[next(iter(VALUES))])])]
         ),
         "\n".join([*lines[:-1], "1"]),
+        "\n".join([*lines[:-1], json.dumps([True, json.loads(lines[-1])[1]])]),
+        "\n".join([*lines[:-1], json.dumps([[], json.loads(lines[-1])[1]])]),
         "[" * 100_000,
     ]
     for text in damaged:
