@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import random
+import re
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import ipset
@@ -21,9 +22,14 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
 )
 
 #: What other programs do to rules, to sets, and to routes and sysctls beside `model.sabotage`.
-RULES = ("flush", "flush all", "insert", "append", "delete", "replace", "order", "unhook", "before us", "new chain")
+RULES = (
+    *("flush", "flush all", "insert", "append", "delete", "replace", "alter", "order"),
+    *("unhook", "before us", "new chain"),
+)
 SETS = ("add member", "delete member", "other member", "flush set", "new empty set", "extra set", "lose ours")
 FOREIGN = (*RULES, *RULES, *SETS, *SETS, *("replace route", "sysctl") * 2)
+
+_TARGET = re.compile(r"(?<!\S)-[jg] \S+")
 
 #: The beginnings of the addresses of the node's own workloads.
 _OWN = ("10.244.", "fd00:10:244:")
@@ -82,6 +88,8 @@ def _lines(what: str, rng: random.Random, chains: Chains, chain: str) -> t.Itera
         yield f"-D {chain} {number}"
     elif what == "replace" and rules:
         yield f"-R {chain} {number} -j RETURN"
+    elif what == "alter" and rules:  # it keeps our comment
+        yield f"-R {chain} {number} {_TARGET.sub('-j RETURN', chains[chain][number - 1].text)}"
     elif what == "order" and rules > 1:
         yield f"-D {chain} {number}"
         yield f"-I {chain} {1 if number > 1 else rules} {chains[chain][number - 1].text}"
