@@ -84,7 +84,7 @@ class ActionModule(GuardedAction):
             raise CommandError(f"confirm takes seconds, such as 60s, from 1 to {open_change.MOST_SECONDS}.")
         wait = outcome.WAIT_AFTER_TRIAL if confirm and args["wait"] is None else args["wait"]
         ask = bool(args["ask"])
-        options = WriteOptions(request["dry_run"], args["force"], wait, ask, args["plan"] or "", confirm)
+        options = WriteOptions(request["dry_run"], args["force"], wait, ask, args["plan"], confirm)
         result = task_result.result_of(args["datastore"], request, options)
         differences = result.pop("differences")
         if self._task.diff and differences:

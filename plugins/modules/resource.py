@@ -87,6 +87,7 @@ options:
       - For live policy, the name of the plan that was seen. It is RV(asked.plan) of a task in check mode with O(ask).
       - The change is made only if it is still what that plan showed. If it is not, the task fails.
       - A change that is made already is unchanged. In check mode it does nothing.
+      - An empty name is that of a plan that would change nothing. The task fails if something would change.
     type: str
   confirm:
     description:

@@ -515,9 +515,7 @@ def _wait_for_nodes(parser: t.Any) -> None:
         "--dry-run=server", dest="ask_nodes", action="store_true",
         help="live policy: ask nodes what it would do, and write nothing",
     )  # fmt: skip
-    parser.add_argument(
-        "--plan", default="", metavar="HASH", help="live policy: only if it is still what --dry-run=server showed"
-    )
+    parser.add_argument("--plan", metavar="HASH", help="live policy: only if it is still what --dry-run=server showed")
     parser.add_argument(
         "--confirm", type=_seconds, default=0, metavar="SECONDS",
         help="live policy: try it on all nodes for so long, and make it only if all of them can have it in force",

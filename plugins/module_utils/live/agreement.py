@@ -46,16 +46,16 @@ async def ask(store: LiveStore, changes: t.Sequence[DocumentChange]) -> FleetAns
 
 
 def approval(
-    store: LiveStore, plan: str, seconds: int, announce: t.Callable[[str], None]
+    store: LiveStore, plan: t.Optional[str], seconds: int, announce: t.Callable[[str], None]
 ) -> t.Callable[[t.Sequence[DocumentChange]], t.AsyncContextManager[Approval]]:
     """Return what Writer takes as `approve`: a change has to be what `plan` showed, and is tried for `seconds`.
 
-    `plan` is "" and `seconds` 0 for what is not asked. `announce` gets sentences about the trial.
+    `plan` is None and `seconds` 0 for what is not asked. `announce` gets sentences about the trial.
     """
 
     @contextlib.asynccontextmanager
     async def approve(changes: t.Sequence[DocumentChange]) -> t.AsyncIterator[Approval]:
-        if plan:
+        if plan is not None:
             await _check(store, changes, plan)
         if not seconds:
             yield (), ()
@@ -67,7 +67,15 @@ def approval(
 
 
 async def _check(store: LiveStore, changes: t.Sequence[DocumentChange], seen: str) -> None:
-    """Raise ChangeRefused if a change is not what the plan with the hash `seen` showed."""
+    """Raise ChangeRefused if a change is not what the plan with the hash `seen` showed.
+
+    An empty hash is that of a plan that would change nothing, and also what an unset variable of a script gives.
+    """
+    if not seen:
+        raise ChangeRefused(
+            "the name of the plan is empty, which is a plan that would change nothing, and this change has documents. "
+            "Look at it by --dry-run=server, and give the name that this shows"
+        )
     plan = await ask(store, changes)
     if plan.hash != seen:
         raise ChangeRefused(

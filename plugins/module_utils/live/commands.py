@@ -56,7 +56,7 @@ def _written(arguments: argparse.Namespace, sources: Sources, change: outcome.Ch
     if arguments.output != "text" and not arguments.ask_nodes:
         raise UsageError("-o is for --dry-run=server.")
     is_dry = arguments.dry_run or arguments.ask_nodes
-    if is_dry and (arguments.plan or arguments.confirm):
+    if is_dry and (arguments.plan is not None or arguments.confirm):
         raise UsageError("--plan and --confirm make a change, and a dry run makes none. Leave one of them out.")
 
     def tell(found: LiveChange) -> None:

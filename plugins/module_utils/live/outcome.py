@@ -28,14 +28,15 @@ class WriteOptions(t.NamedTuple):
     """How a change is written. `wait` is the most seconds to wait for nodes, None not to wait.
 
     With `ask`, nodes are asked what a dry run would do. With `plan`, the change is made only if it is what such a plan
-    of this hash showed, and with `confirm`, only if all nodes have tried it within so many seconds.
+    of this hash showed, "" for one that would change nothing. With `confirm`, it is made only if all nodes have tried
+    it within so many seconds.
     """
 
     dry_run: bool = False
     force: bool = False
     wait: t.Optional[float] = None
     ask: bool = False
-    plan: str = ""
+    plan: t.Optional[str] = None
     confirm: int = 0
 
 
@@ -67,7 +68,7 @@ def make(
 
     async def work(store: LiveStore) -> LiveOutcome:
         approve = None
-        if options.plan or options.confirm:
+        if options.plan is not None or options.confirm:
             approve = agreement.approval(store, options.plan, options.confirm, announce)
         found = await change(Writer(store, announce, options.dry_run, options.force, approve))
         written(found)

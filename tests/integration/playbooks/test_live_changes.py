@@ -463,6 +463,7 @@ def test_a_folder_is_asked_about_and_tried(operators: Operators) -> None:
         assert "+++ live/GlobalNetworkPolicy(a)\n" in out and "changed=1" in out and operators.live() == {}
         seen = re.findall("This is plan ([0-9a-f]{16})", out)[0]
         assert "it is no longer what plan x showed" in play_folder(operators, "-e", "plan=x", status=2)
+        assert "the name of the plan is empty" in play_folder(operators, "-e", "plan=", status=2)
         assert operators.live() == {}
         assert "changed=1" in play_folder(operators, "-e", f"plan={seen}", "-e", "confirm=60s")
         assert "changed=0" in play_folder(operators, "-e", f"plan={seen}", "-e", "confirm=60s")

@@ -194,6 +194,20 @@ def test_a_plan_is_applied_as_it_was_seen(nodes: Nodes) -> None:
     assert nodes.operator.value("GlobalNetworkPolicy", "a") is not None and not nodes.is_open
 
 
+def test_an_empty_plan_applies_nothing(nodes: Nodes) -> None:
+    for more in ([], ["--confirm", "5s"]):
+        status, out, err = nodes.operator.apply(policy("a"), options=["--plan", "", *more])
+        assert (status, out) == (1, "") and nodes.operator.live() == {} and not nodes.is_open
+        assert err == (
+            "calicoctl: the name of the plan is empty, which is a plan that would change nothing, and this change has "
+            "documents. Look at it by --dry-run=server, and give the name that this shows\n"
+        )
+    nodes.operator.put(policy("a"))
+    assert nodes.operator.apply(policy("a"), options=["--plan", ""])[0] == 0
+    status, dummy, err = nodes.operator.apply(policy("a"), options=["--plan", "", "--dry-run"])
+    assert status == 2 and "a dry run makes none" in err
+
+
 def test_connections_come_and_go_and_a_plan_stays(nodes: Nodes) -> None:
     nodes.says["node2"] = answered(EFFECT._replace(denied=5, flows=(FLOW,)))
     seen = hash_of(ask(nodes)[1])

@@ -48,11 +48,11 @@ def policy(name: str, port: int, selector: str = "all()") -> Data:
 
 
 async def apply(
-    etcd: FakeEtcd, *contents: Data, plan: str = "", seconds: int = 0, force: bool = False
+    etcd: FakeEtcd, *contents: Data, plan: t.Optional[str] = None, seconds: int = 0, force: bool = False
 ) -> tuple[LiveChange, list[str]]:
     """Apply documents as calicoctl does."""
     store, told = LiveStore(EtcdClient(etcd.members), ""), list[str]()
-    approve = agreement.approval(store, plan, seconds, told.append) if plan or seconds else None
+    approve = agreement.approval(store, plan, seconds, told.append) if plan is not None or seconds else None
     listed = [{"content": content, "place": "here"} for content in contents]
     request = {"verb": "apply", "documents": listed, "namespace": "", "skip": False, "dry_run": False, "adopt": False}
     return await Writer(store, told.append, force=force, approve=approve).change(request), told

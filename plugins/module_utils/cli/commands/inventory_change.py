@@ -70,7 +70,7 @@ def _check(arguments: argparse.Namespace) -> None:
     if (
         arguments.wait is not None
         or arguments.ask_nodes
-        or arguments.plan
+        or arguments.plan is not None
         or arguments.confirm
         or arguments.output != "text"
         or arguments.force
