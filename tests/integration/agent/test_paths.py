@@ -116,8 +116,8 @@ def test_a_fault_on_the_router_is_shown_and_its_end(hosts: TwoHosts, case: str) 
 
 @pytest.mark.soak
 def test_a_host_that_forwards_nothing(hosts: TwoHosts) -> None:
-    """If another program sets FORWARD to DROP on a host, all its pools are down, with the direction."""
-    hosts.second.run("iptables -P FORWARD DROP")
+    """If another program drops all that a host forwards, all its pools are down, with the direction."""
+    hosts.second.run("iptables -I FORWARD -j DROP")
     try:
         _shown(
             hosts,
@@ -126,7 +126,7 @@ def test_a_host_that_forwards_nothing(hosts: TwoHosts) -> None:
             ),
         )
     finally:
-        hosts.second.run("iptables -P FORWARD ACCEPT")
+        hosts.second.run("iptables -D FORWARD -j DROP")
     _shown(hosts, [])
 
 

@@ -179,10 +179,24 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Cluster]:
         yield Cluster(hosts, folder)
 
 
-def test_a_host_that_cannot_be_reached_keeps_no_node_in(cluster: Cluster) -> None:
-    """The node is revoked at the two others. The third one is named, and the run ends with an error."""
+class Revocation(t.NamedTuple):
+    """A run's exit status and output as one line, and the process of each host's member before it."""
+
+    status: int
+    said: str
+    before: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def without_host3(cluster: Cluster) -> Revocation:
+    """node9 is revoked while host3 cannot be reached."""
     before = cluster.processes()
-    status, said = cluster.revoke("node9", away="host3")
+    return Revocation(*cluster.revoke("node9", away="host3"), before)
+
+
+def test_a_host_that_cannot_be_reached_keeps_no_node_in(cluster: Cluster, without_host3: Revocation) -> None:
+    """The node is revoked at the two others. The third one is named, and the run ends with an error."""
+    status, said, before = without_host3
     assert status == 2, said
     assert "host3 is left out (unreachable: " in said and LEFT_OUT in said
     assert "node9 has no user any more, and 2 of its keys were deleted. Its last watch ended " in said
@@ -195,6 +209,7 @@ def test_a_host_that_cannot_be_reached_keeps_no_node_in(cluster: Cluster) -> Non
 
 
 @pytest.mark.soak
+@pytest.mark.usefixtures("without_host3")
 def test_a_check_names_it_too_and_changes_nothing(cluster: Cluster) -> None:
     before = cluster.processes()
     status, said = cluster.revoke("node8", "--check", away="host3")
@@ -203,6 +218,7 @@ def test_a_check_names_it_too_and_changes_nothing(cluster: Cluster) -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.usefixtures("without_host3")
 def test_the_same_command_completes_it(cluster: Cluster) -> None:
     """A second run warns of no certificate, since the first one has put those of the node on the list."""
     before = cluster.processes()
