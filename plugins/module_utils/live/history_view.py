@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import typing as t
 
 from ..base import terminal_text
@@ -85,8 +86,9 @@ async def read(store: LiveStore, last: int, only: str = "") -> list[HistoryRow]:
     """
     known = await store.history()
     if only:
-        users = {key.user for key, dummy in known if key.change == only}
-        wanted = [(key, revision) for key, revision in known if key.user in users and key.change >= only]
+        # Ids begin with the time by the user's clock, which may step back between two transactions.
+        began = {key.user: revision for key, revision in known if key.change == only}
+        wanted = [(key, revision) for key, revision in known if revision >= began.get(key.user, math.inf)]
     else:
         wanted = known[-last:]
     revisions = dict(wanted)

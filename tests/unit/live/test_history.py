@@ -5,14 +5,17 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
+import time
+import types
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import keys
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live import history
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live.history import HistoryEntry
-from ansible_collections.baremetal.host_routing.plugins.module_utils.live import store
+from ansible_collections.baremetal.host_routing.plugins.module_utils.live import change, store
 
 from tests.unit.live.conftest import TIER, Operator, document, policy
 
@@ -53,6 +56,20 @@ def test_who_what_and_when(operator: Operator) -> None:
     assert (
         operator.run("history", ID)[2] == f"calicoctl: the history has no change {ID}. `calicoctl history` lists all.\n"
     )
+
+
+def test_a_large_change_is_shown_whole_though_the_clock_stepped_back(
+    operator: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its transactions have ids of their own, by the time at which each was made."""
+    hours = itertools.count(1_900_000_000, -3600)
+    clock = types.SimpleNamespace(time=lambda: next(hours), monotonic=time.monotonic)
+    monkeypatch.setattr(change, "time", clock)
+    operator.apply(*(policy(f"p{number}") for number in range(120)))
+    first, second = (one["id"] for one in operator.changes())
+    assert second < first
+    shown = json.loads(operator.run("history", first, "-o", "json")[1])
+    assert [one["id"] for one in shown] == [first, second]
 
 
 def test_undone_exactly(operator: Operator) -> None:

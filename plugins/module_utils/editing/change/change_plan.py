@@ -360,7 +360,7 @@ def _in_namespace(document: AskedDocument, namespace: str) -> t.Any:
     """Return the content of a document, with the namespace if it has none. Raise ChangeRefused if it has no name."""
     content = document.content
     metadata = content.get("metadata") if isinstance(content, t.Mapping) else None
-    if not isinstance(metadata, t.Mapping) or not metadata.get("name"):
+    if not isinstance(metadata, t.Mapping) or metadata.get("name") in (None, ""):
         raise ChangeRefused(f"{document.place}: a document has no metadata.name. Write kind, metadata and spec.")
     if not namespace:
         return content

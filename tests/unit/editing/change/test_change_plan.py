@@ -139,6 +139,8 @@ def test_what_get_prints_changes_nothing_wherever_it_is_written(found: PresentRe
          "net.yml:1: IPPool a: spec.cidr is missing. Write the pool's range, for example 10.244.0.0/16."),
         ("apply", [{"kind": "IPPool"}],
          "net.yml:1: a document has no metadata.name. Write kind, metadata and spec."),
+        ("apply", [{"kind": "IPPool", "metadata": {"name": False}}],
+         "net.yml:1: IPPool: metadata.name false is not a text. Write it in quotes."),
         ("delete", ["a text"], "net.yml:1: a document has no metadata.name. Write kind, metadata and spec."),
     ],
 )  # fmt: skip
