@@ -26,12 +26,14 @@ _TUNNELS = {
 class CalicoBlock:
     """A block of Calico: its owner as far as it has one, and the addresses in use.
 
-    `owners` are the nodes that records name. `tunnels` maps a kind of tunnel of the owner to an address; `users` maps
-    other addresses in use to (node, handle), "" for what is not recorded.
+    `owners` are the nodes that records name, and `claimants` those that have only begun to claim it. `tunnels` maps a
+    kind of tunnel of the owner to an address; `users` maps other addresses in use to (node, handle), "" for what is not
+    recorded.
     """
 
     cidr: str
     owners: set[str] = dataclasses.field(default_factory=set)
+    claimants: set[str] = dataclasses.field(default_factory=set)
     tunnels: dict[tuple[str, str], str] = dataclasses.field(default_factory=dict)
     users: dict[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
 
@@ -46,14 +48,15 @@ class CalicoBlocks:
     def add_affinity(self, spec: t.Any, what: str, place: str) -> None:
         """Add a BlockAffinity, unless it is being removed or is of no node."""
         cidr, node = _cidr(spec), spec.get("node") if isinstance(spec, dict) else None
-        if cidr is None or not isinstance(node, str):
+        if cidr is None or not isinstance(node, str) or not node:
             self._report.for_a_person.append(Remark(what, "has no node and CIDR that can be read.", place))
         elif spec.get("type") == "virtual":
             self._report.left_out.append(Remark(what, "is of no node, but of a load balancer.", place))
         elif spec.get("deleted") in (True, "true") or spec.get("state") == "pendingDeletion":
             self._report.left_out.append(Remark(what, "is being removed.", place))
         else:
-            self._block(cidr).owners.add(node)
+            block = self._block(cidr)
+            (block.claimants if spec.get("state") == "pending" else block.owners).add(node)
 
     def add_block(self, spec: t.Any, what: str, place: str) -> None:
         """Add an IPAMBlock."""
@@ -68,7 +71,7 @@ class CalicoBlocks:
         affinity = spec.get("affinity")
         if not affinity and isinstance(spec.get("hostAffinity"), str):
             affinity = f"host:{spec['hostAffinity']}"
-        if isinstance(affinity, str) and affinity.startswith("host:"):
+        if isinstance(affinity, str) and affinity.startswith("host:") and affinity != "host:":
             block.owners.add(affinity[len("host:") :])
         version, first, prefix = canonical_cidr(cidr)
         attributes, allocations = _list(spec, "attributes"), _list(spec, "allocations")

@@ -9,6 +9,8 @@ import collections
 import dataclasses
 import typing as t
 
+from ..base import terminal_text
+
 
 class Remark(t.NamedTuple):
     """A remark about `what`, a resource, as a sentence without its subject. `place` is a file with its line, or ""."""
@@ -42,7 +44,8 @@ class ImportReport:
         lines = [f"taken: {counts or 'nothing'}"]
         for name, found in self._parts():
             if found:
-                lines += ["", f"{name.replace('_', ' ')}:", *(f"  {remark}" for remark in _together(found))]
+                remarks = (f"  {terminal_text.line(remark)}" for remark in _together(found))
+                lines += ["", f"{name.replace('_', ' ')}:", *remarks]
         return lines
 
     def _parts(self) -> tuple[tuple[str, list[Remark]], ...]:

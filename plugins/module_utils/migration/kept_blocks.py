@@ -51,11 +51,12 @@ def plan(
             (report.for_a_person if block.users or block.tunnels else report.left_out).append(Remark(what, why))
             continue
         grant = BlockGrant(block.cidr, pool.name)
-        owner = next(iter(block.owners)) if len(block.owners) == 1 else ""
+        owners = block.owners or block.claimants  # a claim that Calico did not complete has no effect on the owner
+        owner = next(iter(owners)) if len(owners) == 1 else ""
         if owner not in nodes:
-            set_aside = owner or most_of(block) or min(block.owners, default=_UNKNOWN)
+            set_aside = owner or most_of(block) or min(owners, default=_UNKNOWN)
             quarantine.append(QuarantinedBlock(block.cidr, pool.name, set_aside, _GENERATION))
-            report.for_a_person.append(Remark(what, f"{_why(block, owner)} It is set aside: no run grants it."))
+            report.for_a_person.append(Remark(what, f"{_why(owners, owner)} It is set aside: no run grants it."))
             continue
         used = block.users or block.tunnels or any(contains(block.cidr, address) for address in fixed)
         (open_blocks if used else spare).setdefault(owner, []).append(grant)
@@ -77,11 +78,11 @@ def plan(
     )
 
 
-def _why(block: CalicoBlock, owner: str) -> str:
+def _why(owners: t.Collection[str], owner: str) -> str:
     if owner:
         return f"belongs to {owner}, which is not among the nodes."
-    if block.owners:
-        return f"belongs to several nodes: {', '.join(sorted(block.owners))}."
+    if owners:
+        return f"belongs to several nodes: {', '.join(sorted(owners))}."
     return "belongs to no node, and addresses in it may be in use."
 
 

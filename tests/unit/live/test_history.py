@@ -15,7 +15,8 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore import keys
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live import history
 from ansible_collections.baremetal.host_routing.plugins.module_utils.datastore.live.history import HistoryEntry
-from ansible_collections.baremetal.host_routing.plugins.module_utils.live import change, store
+from ansible_collections.baremetal.host_routing.plugins.module_utils.live import change as live_change
+from ansible_collections.baremetal.host_routing.plugins.module_utils.live import store
 
 from tests.unit.live.conftest import TIER, Operator, document, policy
 
@@ -64,7 +65,7 @@ def test_a_large_change_is_shown_whole_though_the_clock_stepped_back(
     """Its transactions have ids of their own, by the time at which each was made."""
     hours = itertools.count(1_900_000_000, -3600)
     clock = types.SimpleNamespace(time=lambda: next(hours), monotonic=time.monotonic)
-    monkeypatch.setattr(change, "time", clock)
+    monkeypatch.setattr(live_change, "time", clock)
     operator.apply(*(policy(f"p{number}") for number in range(120)))
     first, second = (one["id"] for one in operator.changes())
     assert second < first

@@ -55,6 +55,11 @@ def block(cidr: str, affinity: t.Any, *users: t.Mapping[str, t.Any]) -> dict[str
     return {"apiVersion": "crd.projectcalico.org/v1", "kind": "IPAMBlock", "metadata": {"name": "b"}, "spec": spec}
 
 
+def affinity(cidr: str, node: str, state: str) -> dict[str, t.Any]:
+    spec = {"cidr": cidr, "node": node, "state": state, "deleted": "false"}
+    return {"apiVersion": "crd.projectcalico.org/v1", "kind": "BlockAffinity", "metadata": {"name": "a"}, "spec": spec}
+
+
 def grants(found: ImportedInventory) -> dict[str, tuple[list[str], list[str]]]:
     plan = lockfile.load(found.lockfile, "lockfile")
     return {
@@ -139,6 +144,13 @@ def test_blocks_from_etcd_and_from_calicos_export_are_the_same() -> None:
         ([block("10.0.1.0/26", None, {"secondary": {"node": "node2"}})],
          "IPAMBlock 10.0.1.0/26 belongs to no node, and addresses in it may be in use. It is set aside: no run grants "
          "it."),
+        ([block("10.0.1.0/26", "host:")],
+         "IPAMBlock 10.0.1.0/26 belongs to no node, and addresses in it may be in use. It is set aside: no run grants "
+         "it."),
+        ([{"kind": "BlockAffinity", "spec": {"cidr": "10.0.1.0/26", "node": ""}}],
+         "BlockAffinity has no node and CIDR that can be read. (x.yml:1)"),
+        ([affinity("10.0.1.0/26", "node1", "pending"), affinity("10.0.1.0/26", "node2", "pending")],
+         "IPAMBlock 10.0.1.0/26 belongs to several nodes: node1, node2. It is set aside: no run grants it."),
         ([block("10.0.1.0/28", "host:node1", {})],
          "IPAMBlock 10.0.1.0/28 lies in no pool with blocks of its size. Addresses in it are not kept."),
         ([block("10.9.1.0/26", "host:node1")],
@@ -177,6 +189,19 @@ def test_what_is_not_taken_as_it_is_is_said(documents: list[t.Any], remark: str)
     assert [one for one in remarks(found) if one.startswith(remark)], remarks(found)
     if found.lockfile:
         lockfile.load(found.lockfile, "lockfile")
+
+
+@pytest.mark.parametrize(
+    "confirmed", [block("10.0.1.0/26", "host:node1", {}), affinity("10.0.1.0/26", "node1", "confirmed")]
+)
+def test_a_claim_that_calico_did_not_complete_leaves_the_block_with_its_owner(confirmed: t.Any) -> None:
+    """A node that loses the race for a block, or dies in it, leaves such a record."""
+    pending = affinity("10.0.1.0/26", "node2", "pending")
+    for documents in ([pending, confirmed], [confirmed, pending]):
+        found = imported(POOL, node("node1"), node("node2"), *documents)
+        assert (grants(found), found.report.for_a_person) == ({"node1": (["10.0.1.0/26"], [])}, [])
+    alone = imported(POOL, node("node1"), node("node2"), pending)
+    assert grants(alone) == {"node2": (["10.0.1.0/26"], [])}
 
 
 def test_a_policy_that_kubernetes_stores_gets_its_own_name() -> None:
@@ -307,6 +332,14 @@ def test_too_many_documents_are_refused(monkeypatch: pytest.MonkeyPatch) -> None
 def test_many_like_remarks_are_shown_as_one() -> None:
     lines = imported(*({"kind": "IPAMHandle", "metadata": {"name": f"h{at}"}} for at in range(500))).report.lines()
     assert lines[-1] == "  IPAMHandle h0 and 499 more IPAMHandle: each says again which addresses a block has in use."
+
+
+def test_a_name_that_somebody_chose_makes_no_lines_of_the_report() -> None:
+    lines = imported(POOL, block("10.0.1.0/26", "host:x\n\x1b[2Jtaken: all")).report.lines()
+    assert lines[-1] == (
+        "  IPAMBlock 10.0.1.0/26 belongs to x\\n\\x1b[2Jtaken: all, which is not among the nodes. "
+        "It is set aside: no run grants it."
+    )
 
 
 _TEXTS = st.sampled_from(
