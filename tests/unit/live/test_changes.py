@@ -91,6 +91,9 @@ def test_a_resource_version_is_a_condition(operator: Operator) -> None:
         f"calicoctl: Failed to delete 'GlobalNetworkPolicy' resource: {error}\n"
     )
     assert operator.apply(policy("a", 8, resourceVersion=str(operator.etcd.revision)))[0] == 0
+    assert operator.run("delete", "gnp", "a")[0] == 0
+    assert operator.apply(stale, verb="replace")[0] == 1 and operator.live() == {}
+    assert operator.apply(stale)[0] == 0 and operator.live() == {"globalnetworkpolicies/a": policy("a", 8)}
     assert operator.live()["globalnetworkpolicies/a"] == policy("a", 8)
 
 
