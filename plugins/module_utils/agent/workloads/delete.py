@@ -10,6 +10,7 @@ import contextlib
 import logging
 import typing as t
 
+from ...base.terminal_text import cut, line
 from ...dataplane.planning import attach
 from ...state.attachment import AttachedWorkload
 from ...state.node_state import NodeState
@@ -127,8 +128,9 @@ async def release_address(on: WorkloadContext, address: str) -> None:
     if planned:
         raise AgentError(protocol.CONFLICT, f"address {address} {planned}")
     if allocation is None:
+        shown = cut(line(address))  # any text that a caller gave
         raise AgentError(
-            protocol.NOT_FOUND, f"address {address} is not allocated on this node. See `calicoctl ipam show`."
+            protocol.NOT_FOUND, f"address {shown} is not allocated on this node. See `calicoctl ipam show`."
         )
     if uses(on, allocation.handle):
         raise AgentError(

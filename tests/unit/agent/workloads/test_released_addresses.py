@@ -51,3 +51,12 @@ def test_a_planned_address_is_not_released(tmp_path: pathlib.Path, address: str,
 
     assert isinstance(PLANNED.ipam, NodeIpam)
     run(scenario())
+
+
+def test_a_text_that_is_no_address_is_shown_as_one_short_line(tmp_path: pathlib.Path) -> None:
+    async def scenario() -> None:
+        methods = Methods(await Node(tmp_path, PLANNED).start())
+        _code, message = await refused(methods.ipam_release({"address": "x\n\x1b[2J" + "y" * 4000}, Peer(1, 0, 0)))
+        assert message.startswith("address x\\n\\x1b[2Jyyy") and len(message) < 200
+
+    run(scenario())
