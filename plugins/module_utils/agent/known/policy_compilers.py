@@ -29,23 +29,11 @@ _MADE = 3  # results that are cached, such as the desired state, the one before,
 
 
 class PolicyNotCompiled(ValueError):
-    """The error for a policy that this release cannot compile: a selector, a protocol or the mark mask is not valid.
-
-    A policy that Ansible writes is checked, so this one was stored by another release.
-    """
-
-    def __init__(self, error: ValueError) -> None:
-        super().__init__(
-            f"The node's policy cannot be compiled: {error} Another release may have stored it. Sets and rules stay as"
-            " they are. Run playbooks/site.yml, which writes the policy anew."
-        )
+    """The error for a policy without rules and sets, in words with the remedy. Those in the kernel stay as they are."""
 
 
 class LivePolicyUnknown(PolicyNotCompiled):
     """The error for a policy that lacks its live part: the disk's copy cannot be read, and the datastore is not yet."""
-
-    def __init__(self, reason: str) -> None:
-        ValueError.__init__(self, reason)
 
 
 class _Made(t.NamedTuple):
@@ -112,7 +100,7 @@ class PolicyCompilers:
             for made in self._made:
                 if made.state is state and made.version == version and made.given == given:
                     if isinstance(made.result, ValueError):
-                        raise PolicyNotCompiled(made.result)
+                        raise _invalid(made.result)
                     return made.result
             known = {workload.interface for workload in state.workloads}
             more = tuple(workload for workload in coming if workload.interface not in known)
@@ -128,7 +116,7 @@ class PolicyCompilers:
                 if isinstance(error, ValueError):
                     # The traceback of `error` itself would keep the compiler in memory.
                     self._remember(_Made(state, given, version, ValueError(str(error))))
-                    raise PolicyNotCompiled(error) from error
+                    raise _invalid(error) from error
                 raise
             if compiler.loaded != loaded:
                 # A policy may have 100,000s of objects: collections would visit them in vain. None refers to itself, so
@@ -155,3 +143,11 @@ class PolicyCompilers:
 
     def _remember(self, made: _Made) -> None:
         self._made = [*self._made[1 - _MADE :], made]
+
+
+def _invalid(error: ValueError) -> PolicyNotCompiled:
+    """Return the error for a selector, a protocol or a mark mask that is not valid. Ansible writes only valid ones."""
+    return PolicyNotCompiled(
+        f"The node's policy cannot be compiled: {error} Another release may have stored it. Sets and rules stay as"
+        " they are. Run playbooks/site.yml, which writes the policy anew."
+    )

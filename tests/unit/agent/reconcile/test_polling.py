@@ -457,7 +457,7 @@ def test_routes_and_sysctls_are_polled_while_policy_cannot_be_compiled():
         marked = await polled(node)
 
         def fail():
-            raise PolicyNotCompiled(ValueError("no."))
+            raise PolicyNotCompiled("no.")
 
         wanted = marked.wanted
         marked.wanted = dataclasses.replace(wanted, with_policy=lambda state: fail)
