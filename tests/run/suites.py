@@ -47,7 +47,7 @@ class Suite:
 
 
 # Programs that change and read a network namespace
-NETWORK = ("iproute2", "iptables", "ipset", "iputils-ping", "tcpdump")
+NETWORK = ("iproute2", "iptables", "nftables", "ipset", "iputils-ping", "tcpdump")
 # Clients of the CNI plugin and what they need: podman with its CNI backend, chained plugins, the containers' files
 CONTAINERS = ("podman", "crun", "containernetworking-plugins", "netcat-openbsd", "busybox-static", "strace")
 # The package whose systemd-analyze judges unit files
