@@ -193,7 +193,7 @@ def test_lies_about_trials(cluster: EtcdCluster) -> None:
                 gateway.Put(keys.policy_heartbeat_key(node), policy_heartbeat.encode(say)),
             ])  # fmt: skip
         store = LiveStore(client, "ada")
-        tried = Writer(store, lambda dummy: None, approve=agreement.approval(store, "", 2, lambda dummy: None))
+        tried = Writer(store, lambda dummy: None, approve=agreement.approval(store, None, 2, lambda dummy: None))
         async with gates(cluster) as urls:
             attacker = cluster.settings("node1", urls).client()
             lies = iter([lie for lie, dummy in LIES])
