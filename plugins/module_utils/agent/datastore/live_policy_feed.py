@@ -130,9 +130,9 @@ class LivePolicyFeed:
     # ---- what comes in
 
     def start(self) -> None:
-        """Take the live policy on the disk. Raise nothing.
+        """Load the live policy that the node's disk has. A file that cannot be read is noted, and no error is raised.
 
-        If the file cannot be read, live policy is not known until documents were read: sets and rules stay as they are.
+        Live policy is not known then until documents were read: sets and rules stay as they are.
         """
         try:
             self._stored = stored_live_policy.load(self._folder)

@@ -47,7 +47,7 @@ class PersistedState:
         self.records = Endpoints(machine.workloads)
         #: The live policy to be in force beside that of the state, where the state allows that.
         self.live = NO_LIVE_POLICY
-        #: Why that is not known, "" if it is. Where the state allows live policy, no policy is compiled meanwhile.
+        #: Why `live` is not known, "" if it is. Where the state allows live policy, no policy is compiled meanwhile.
         self.live_unknown = ""
         #: The workloads of other nodes beside those of the state: those in `remote`, and those that the datastore has.
         self.others = OtherEndpoints(lock=threading.Lock())
